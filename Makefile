@@ -50,7 +50,7 @@ jars: $(READY)
 	@$(BIN)/python -m kafka_s3.run.java.jars
 	@$(BIN)/python -m kafka_s3.testing.services.kafka
 	@$(BIN)/python -m kafka_s3.run.spark.class_archive
-	@$(BIN)/python -c "import kafka_s3.connect.converters.avro_loops, kafka_s3.connect.converters.json_loops, kafka_s3.kafka.reader.gather, kafka_s3.connect.records.joining_loops"
+	@$(BIN)/python -c "import kafka_s3.connect.converters.avro_loops, kafka_s3.connect.converters.json_loops, kafka_s3.kafka.reader.messages, kafka_s3.connect.records.loops"
 
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo

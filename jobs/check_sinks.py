@@ -12,8 +12,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.control.sinks import known_of
-from kafka_s3.engine.control.status import check_line, overridden
+from kafka_s3.engine.control.status import check_line, known_of, overridden
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import job_parser, leave, look_at_each
 from kafka_s3.run.wiring.sink_folder import folder_of

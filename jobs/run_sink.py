@@ -18,12 +18,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.jobs import OK, configurations, job_parser, job_settings, leave, outcome
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
-from kafka_s3.run.spark.process import process_of
-from kafka_s3.run.spark.several import exit_code, run_side_by_side
+from kafka_s3.run.spark.process import exit_code, process_of, run_side_by_side
 
 
 def main(given: Namespace) -> int:

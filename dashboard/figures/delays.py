@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from figures.data import Window
-from kafka_s3.engine.control.tallies import POINTS
+from kafka_s3.engine.control.heartbeat import POINTS
 from reading.frames import NO_TIME, data_files, taken
 from reading.groups import Numbers
 

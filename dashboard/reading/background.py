@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from threading import Event, Thread
 
-from kafka_s3.connect.config.masking import reason_of
+from kafka_s3.connect.config.settings import reason_of
 from kafka_s3.model.errors import SinkError
 from reading.give_way import PAGES_FIRST
 

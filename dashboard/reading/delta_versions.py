@@ -16,7 +16,7 @@ from typing import Any, Final
 import pandas as pd
 
 from kafka_s3.engine.task.table_guard.columns import RESCUED
-from kafka_s3.followers.delta.states import APP
+from kafka_s3.followers.delta.planner import APP
 from kafka_s3.model.errors import StorageError
 from kafka_s3.store.store import ObjectStore
 from reading.answers import Answers

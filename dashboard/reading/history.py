@@ -15,8 +15,7 @@ from typing import Final
 
 from kafka_s3.engine.control.commands import StoredConfig, read_stored_config
 from kafka_s3.engine.control.settings_notes import NotedSettings, read_notes
-from kafka_s3.engine.control.sinks import known_of
-from kafka_s3.engine.control.status import SinkSnapshot
+from kafka_s3.engine.control.status import SinkSnapshot, known_of
 from kafka_s3.engine.log.entry import read_entry
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.engine.control.sinks import READERS, glance_of, state_folders
-from kafka_s3.engine.control.status import SinkSnapshot
+from kafka_s3.engine.control.status import READERS, SinkSnapshot, glance_of, state_folders
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.store.store import ObjectStore
 from reading.background import Background

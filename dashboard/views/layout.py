@@ -14,7 +14,7 @@ from figures.units import duration_text, size_text, size_unit
 from kafka_s3.followers.ddl.statements import QueryEngine, script
 from kafka_s3.followers.ddl.table import ExternalTable, TopicObjects
 from kafka_s3.model.errors import SinkError
-from kafka_s3.run.wiring.ddl import table_in_bucket
+from kafka_s3.run.wiring.followers import table_in_bucket
 from page import parts, resources, states
 from page.asking import asked
 from page.scene import Scene

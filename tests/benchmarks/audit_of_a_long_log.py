@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafka_s3.ops.verify.audit import Audit
 from kafka_s3.ops.verify.form import form_of
-from kafka_s3.ops.verify.layout import object_layout
+from kafka_s3.run.wiring.pipeline import object_names
 from tests.support.listed_bucket import ListedBucket
 from tests.support.long_log import PATHS
 from tests.support.memory_world import settings_of
@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
         "value.schema.inference": "true", "flush.size": "5000",
     })  # fmt: skip
     began = time.monotonic()
-    audit = Audit(ListedBucket(folder, PATHS), PATHS, object_layout(settings), form_of(settings), sample=0)  # type: ignore[arg-type]
+    audit = Audit(ListedBucket(folder, PATHS), PATHS, object_names(settings), form_of(settings), sample=0)  # type: ignore[arg-type]
     report = audit.run()
     print(json.dumps({
         "seconds": round(time.monotonic() - began),

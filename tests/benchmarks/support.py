@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3, ServerProgram
 

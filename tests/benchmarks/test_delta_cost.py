@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.followers.delta.states import Commit, TableFile
+from kafka_s3.followers.delta.planner import Commit, TableFile
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.delta import delta_tables
 from kafka_s3.run.wiring.pipeline import make_pipeline
@@ -146,7 +146,7 @@ class Growing:
         from kafka_s3.run.wiring.sink import build_sink
 
         sink = build_sink(self.settings, self.kafka, source=self.kafka, store=self.store, clock_ms=now_ms)
-        sink.committer.followers = []
+        sink.followers.all = []
         sink.open()
         return sink
 
@@ -160,7 +160,7 @@ class Growing:
             self.kafka.add(self.tp, MemoryRecord(offset, 0, None, value))
         self.made += records
         self.files += records
-        return self.sink.cycle()
+        return self.sink.poll_and_commit()
 
     def follow(self) -> None:
         """Lets the table catch up, by one commit."""

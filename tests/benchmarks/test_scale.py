@@ -47,14 +47,14 @@ def test_a_round_of_very_many_topic_partitions(topic_partitions: int) -> None:
     before = resident_mib()
     sink = build_sink(settings, kafka, source=kafka, store=store, clock_ms=lambda: START_MS, observer=Observer())
     opened = cpu(sink.open)
-    first, quiet = cpu(sink.cycle), cpu(sink.cycle)
+    first, quiet = cpu(sink.poll_and_commit), cpu(sink.poll_and_commit)
     idle_mib = resident_mib() - before
 
     busy = []
     for number in (1, 2):
         kafka.head, kafka.seconds = number * RECORDS, 0.0
         store.calls.clear()
-        spent = cpu(sink.cycle)
+        spent = cpu(sink.poll_and_commit)
         busy.append(spent - kafka.seconds)
     calls = Counter(verb for verb, _ in store.calls)
     entries = [entry for entry in sink.log.entries() if entry.files]

@@ -15,8 +15,7 @@ from kafka_s3.connect.schemas.arrow import arrow_field
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
-from kafka_s3.connect.transforms.fields import ReplaceField
-from kafka_s3.connect.transforms.insert_field import InsertField, Insertion
+from kafka_s3.connect.transforms.fields import InsertField, Insertion, ReplaceField
 from kafka_s3.connect.transforms.record import RecordPart
 from kafka_s3.connect.transforms.routers import RegexRouter
 from kafka_s3.model.offsets import TopicPartition

@@ -17,17 +17,17 @@ from kafka_s3.connect.joda.buckets import BucketNames
 from kafka_s3.connect.joda.instants import parse_timestamp
 from kafka_s3.connect.joda.pattern import Pattern
 from kafka_s3.connect.joda.zones import zone
-from kafka_s3.connect.registry.subjects import subject
+from kafka_s3.connect.registry.options import subject
 from kafka_s3.connect.registry.wire_format import MessageIndexes, framed, payloads
 from kafka_s3.connect.schemas.compatibility import Compatibility, SchemaDecision, schema_decision
 from kafka_s3.connect.schemas.connect import read_schema
-from kafka_s3.connect.transforms.classes import chain_of
 from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.rotation import next_rotation
 from kafka_s3.model.errors import ConfigError, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.conversion import transform_chain
 from kafka_s3.run.wiring.pipeline import block_names, make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.faults import Fault, FaultyStore
@@ -96,7 +96,7 @@ class World:
             for record in self.waiting[:count]:
                 self.kafka.add(TopicPartition(record["topic"], record["partition"]), encode(self.case, record))
             del self.waiting[:count]
-            while not self.sink.cycle():
+            while not self.sink.poll_and_commit():
                 self.now += self.settings.number("retry.backoff.ms")
 
 
@@ -215,7 +215,7 @@ def transforms(vector: dict[str, Any]) -> dict[str, Any]:
         "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     }  # fmt: skip
-    chain = chain_of(settings_of({**base, **vector["config"]}), now_ms=START_MS, tables=False)
+    chain = transform_chain(settings_of({**base, **vector["config"]}), now_ms=START_MS, tables=False)
     assert chain is not None
     found = chain.apply(vectors.record(vector["record"]))
     return {"result": None if found is None else vectors.document(found)}

@@ -65,7 +65,7 @@ class TableWorld:
 
     def run(self, plan: Sequence[Fault] = ()) -> Sink:
         sink = self.start(plan)
-        assert sink.cycle()
+        assert sink.poll_and_commit()
         return sink
 
     def add(self, *values: dict[str, Any], tp: TopicPartition = ORDERS) -> None:

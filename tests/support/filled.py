@@ -64,9 +64,9 @@ def worked(hours: int = 6, **config: str) -> World:
             add(TOPICS[0], FORMULA, made.now)
             add(TOPICS[2], b"\xff\x00broken", made.now)
             add(TOPICS[1], b'{"n":"late"}', START_MS + HOUR_MS)
-        sink.cycle()
+        sink.poll_and_commit()
     made.now += 2 * HOUR_MS
-    sink.cycle()
+    sink.poll_and_commit()
     return made
 
 
@@ -113,6 +113,6 @@ def with_table(s3: EmbeddedS3, bucket: str, commits: int = 3) -> Tabled:
     for number in range(commits):
         for offset in (2 * number, 2 * number + 1):
             kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, json.dumps({"n": offset}).encode()))
-        sink.cycle()
+        sink.poll_and_commit()
     entries = CommitLog(store, state_paths(settings), clock_ms=lambda: START_MS).entries()
     return Tabled(bucket, store, tuple(entry.version for entry in entries if entry.files))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_s3.engine.control.heartbeat import Phase
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase
 from kafka_s3.run.wiring.pipeline import state_paths
 from tests.support.memory_world import World
 
@@ -24,7 +23,7 @@ def fleet_objects(sinks: int, *, now_ms: int) -> Iterator[tuple[str, bytes]]:
     for flush in range(FLUSHES):
         world.add(range(3 * flush, 3 * flush + 3), timestamp=world.now)
         world.now += 1000
-        assert sink.cycle()
+        assert sink.poll_and_commit()
     writer.beat()
     state = {key: content for key, content in world.store.objects.items() if key.startswith(paths.root)}
     for number in range(sinks):

@@ -31,7 +31,7 @@ def world_with_open_files(config: Mapping[str, str] = CONFIG) -> World:
     world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=16)
     world.start()
     world.add(range(4))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from kafka_s3.engine.loop.behaviour import Readiness
-from kafka_s3.engine.loop.partition_state import PartitionState
+from kafka_s3.engine.loop.planner import PartitionState, Readiness
 from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Delivery, Tail, TaskReport

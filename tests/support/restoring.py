@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress
+from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.ops.restore.run import ORIGIN

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.testing.services.s3 import ServerProgram, versitygw
 
 

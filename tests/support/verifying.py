@@ -17,8 +17,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.verify.audit import Audit
 from kafka_s3.ops.verify.findings import FindingKind, Report
 from kafka_s3.ops.verify.form import form_of
-from kafka_s3.ops.verify.layout import object_layout
-from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.pipeline import make_pipeline, object_names, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
@@ -54,7 +53,7 @@ def report_of(
 ) -> Report:
     """What the audit of a sink of these settings says; without `kafka` of log and objects alone."""
     cluster = MemoryCluster(kafka, set(compact)) if kafka is not None else None
-    return Audit(store, state_paths(settings), object_layout(settings), form_of(settings), cluster, **more).run()
+    return Audit(store, state_paths(settings), object_names(settings), form_of(settings), cluster, **more).run()
 
 
 def audited(

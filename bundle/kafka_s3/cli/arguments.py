@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_s3.connect.config.masking import masking
 from kafka_s3.connect.config.options.ours import STATE_PREFIX
 from kafka_s3.connect.config.read import pairs
-from kafka_s3.connect.config.settings import REGION, Settings
+from kafka_s3.connect.config.settings import REGION, Settings, masking
 from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.run.logs import mask_logs

@@ -10,8 +10,7 @@ import typer
 from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, target_of
-from kafka_s3.engine.control.sinks import known_of
-from kafka_s3.engine.control.status import check_line, overridden
+from kafka_s3.engine.control.status import check_line, known_of, overridden
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import now_ms
 

@@ -39,8 +39,7 @@ from kafka_s3.engine.control.commands import (
     stored_config,
 )
 from kafka_s3.engine.control.heartbeat import Phase
-from kafka_s3.engine.control.sinks import is_known
-from kafka_s3.engine.control.status import sink_id
+from kafka_s3.engine.control.status import is_known, sink_id
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import KeptFiles

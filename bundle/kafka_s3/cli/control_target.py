@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of, unlogged
 from kafka_s3.cli.composed import composed
 from kafka_s3.connect.config.options.ours import STATE_PREFIX
-from kafka_s3.connect.config.read import CONFIGURATIONS, pairs
+from kafka_s3.connect.config.read import CONFIGURATIONS, pairs, read_worker, under
 from kafka_s3.connect.config.references import refused_of_stored
 from kafka_s3.connect.config.settings import REGION, Settings
 from kafka_s3.connect.config.validate import CheckedConfig, check_file, resolved, validate
-from kafka_s3.connect.config.worker import read_worker, under
 from kafka_s3.engine.control.commands import read_stored_config
 from kafka_s3.engine.control.heartbeat import Heartbeat, read_heartbeat
 from kafka_s3.engine.log.state_paths import StatePaths

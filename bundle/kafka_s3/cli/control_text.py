@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_s3.cli.display import size_text, styled
-from kafka_s3.engine.control.limits import percent
+from kafka_s3.engine.control.heartbeat import percent
 from kafka_s3.engine.control.status import TYPE, SinkSnapshot, SinkState, health, sink_id, standpoints
 from kafka_s3.model.timing import age
 

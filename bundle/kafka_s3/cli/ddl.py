@@ -28,7 +28,7 @@ def ddl(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
-    from kafka_s3.run.wiring.ddl import tables_of_sink
+    from kafka_s3.run.wiring.followers import tables_of_sink
     from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store
 

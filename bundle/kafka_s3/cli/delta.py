@@ -70,8 +70,8 @@ def rebuild(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Make the tables again from the commit log: its objects go in, all other files go out; no object is deleted."""
-    from kafka_s3.followers.delta.rebuild import forget
-    from kafka_s3.followers.delta.rebuild import rebuild as rebuild_table
+    from kafka_s3.followers.delta.check import forget
+    from kafka_s3.followers.delta.check import rebuild as rebuild_table
     from kafka_s3.ops.positions import check_idle
     from kafka_s3.run.wiring.delta import intake_of, table_layout, tables_of, written_by_spark
 

@@ -25,7 +25,7 @@ from kafka_s3.cli.display import ProgressObserver, progress_bar
 from kafka_s3.cli.shipped import shipped
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.engine.loop.runner import CommandChannel
+from kafka_s3.engine.control.commands import CommandChannel
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
@@ -35,8 +35,8 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.verify.audit import audit_of, kafka_of
 from kafka_s3.ops.verify.claims import SegmentSelection
+from kafka_s3.run.spark.process import SharedSession
 from kafka_s3.run.spark.session import spark_session
-from kafka_s3.run.spark.several import SharedSession
 from kafka_s3.run.wiring.running import attended, run_until_drained, stop_on_signals
 from kafka_s3.testing.services import orders, shipments
 from kafka_s3.testing.services.kafka import EmbeddedKafka

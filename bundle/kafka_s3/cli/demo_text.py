@@ -16,7 +16,7 @@ from kafka_s3.cli.shipped import shipped
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.ops.verify.findings import Report
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.store import ObjectStore
 
 REGISTRY_KEY = "value.converter.schema.registry.url"
@@ -24,7 +24,7 @@ REGISTRY_KEY = "value.converter.schema.registry.url"
 
 def tell_made(out: Console, settings: Settings, store: ObjectStore, state: LogState) -> None:
     """A sink's objects in its bucket, and the totals of its log."""
-    folders = [f"{settings.text('topics.dir')}/{topic}/" for topic in settings.names("topics")]
+    folders = object_names(settings).prefixes(settings.names("topics"))
     found = (info for prefix in (*folders, state_paths(settings).root) for info in store.list(prefix))
     out.print(bucket_tree(settings.text("s3.bucket.name"), found))
     out.print(totals_table(state))

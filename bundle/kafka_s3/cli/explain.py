@@ -17,7 +17,7 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.ops.explain.answer import Account, Answer, Fate
+from kafka_s3.ops.explain.answer import Account, Answer, Outcome
 
 About = Annotated[
     str,
@@ -36,7 +36,7 @@ def explain(
 ) -> None:
     """Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."""
     from kafka_s3.kafka.reader.whole_records import WholeRecords
-    from kafka_s3.ops.explain.sink import explain as explained
+    from kafka_s3.ops.explain.inquiry import explain as explained
     from kafka_s3.run.wiring.clients import consumer_properties
     from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store
@@ -48,7 +48,7 @@ def explain(
         typer.echo(json.dumps(answer.document(), indent=2))
     else:
         show(answer, console())
-    if answer.outcome is Fate.UNKNOWN:
+    if answer.outcome is Outcome.UNKNOWN:
         raise typer.Exit(1)
 
 
@@ -63,7 +63,7 @@ def show(answer: Answer, out: Console) -> None:
 
 
 def _show_account(account: Account, answer: Answer, out: Console) -> None:
-    void = "" if account.stands else " (does not stand any more)"
+    void = "" if account.current else " (does not stand any more)"
     head = f"entry {account.entry} of {account.committed_at}{void}: {account.text}"
     for file in account.files:
         known = (answer.objects or {}).get(file.key)

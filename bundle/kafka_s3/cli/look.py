@@ -14,7 +14,7 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.display import console, show_table
-from kafka_s3.engine.control.sinks import all_known, known_of
+from kafka_s3.engine.control.status import all_known, known_of
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.sink_folder import folder_of
 

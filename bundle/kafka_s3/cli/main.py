@@ -15,7 +15,7 @@ from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.text import printable_lines
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)

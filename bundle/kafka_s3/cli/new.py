@@ -20,11 +20,10 @@ from kafka_s3.cli.arguments import Overrides
 from kafka_s3.cli.composed import composed
 from kafka_s3.connect.config.catalog import SECRET
 from kafka_s3.connect.config.classes import CONFLUENT_CONVERTERS, MANAGED_CLOUD, SELF_MANAGED, STORAGES
-from kafka_s3.connect.config.option import Option, Type, masked, parse
+from kafka_s3.connect.config.option import InvalidValue, KnownClass, Option, Type, masked, parse
 from kafka_s3.connect.config.options.table import CLOUD, EXACT
 from kafka_s3.connect.config.read import pairs
 from kafka_s3.connect.config.references import has_reference
-from kafka_s3.connect.config.valid_values import InvalidValue, KnownClass
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import ConfigError, Problem
 

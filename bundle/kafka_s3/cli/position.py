@@ -17,8 +17,8 @@ from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.group_offsets import GroupOffsets
 from kafka_s3.engine.open_files.states import KeptFiles
+from kafka_s3.followers.group_offsets import GroupOffsets
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import ConfigError, Problem, SourceError
 from kafka_s3.model.offsets import TopicPartition

@@ -20,7 +20,7 @@ from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.restore.files import RestoreSelection
-from kafka_s3.ops.restore.run import Share
+from kafka_s3.ops.restore.run import PartitionRestore
 
 
 def chosen(
@@ -75,38 +75,42 @@ def restore(
     people = output is OutputFormat.TABLE
     for note in plan.notes if people else ():
         out.print(styled(("note:", "yellow"), f" {note}"), soft_wrap=True)
-    done: Sequence[Share] = plan.shares
+    done: Sequence[PartitionRestore] = plan.partitions
     if not dry_run:
         if people:
-            show_table(out, table(plan.shares, title="To be written"))
+            show_table(out, table(plan.partitions, title="To be written"))
         confirm(None if yes else f"Write these records to {to_topic}?")
         done = run(
-            plan.shares, store=store, reading=reading_of(settings), target=target, tell=lambda share: _tell(err, share)
+            plan.partitions,
+            store=store,
+            reading=reading_of(settings),
+            target=target,
+            notify=lambda one: _report(err, one),
         )
     if people:
         show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
     else:
-        document = {"dry_run": dry_run, "notes": list(plan.notes), "partitions": [share.document() for share in done]}
+        document = {"dry_run": dry_run, "notes": list(plan.notes), "partitions": [one.document() for one in done]}
         typer.echo(json.dumps(document, indent=2))
 
 
-def table(shares: Sequence[Share], *, title: str) -> Table:
+def table(partitions: Sequence[PartitionRestore], *, title: str) -> Table:
     """Each source partition with its target and counts."""
     found = Table(title=title, title_justify="left")
     for name in ("source", "target"):
         found.add_column(name)
     for name in ("files", "bytes", "records", "there already", "written"):
         found.add_column(name, justify="right")
-    for share in shares:
-        told = share.document()
-        counts = [told["files"], size_text(told["bytes"]), told["records"], told["already_there"], told["written"]]
-        shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
-        found.add_row(told["source"], told["target"], *shown)
+    for one in partitions:
+        row = one.document()
+        counts = [row["files"], size_text(row["bytes"]), row["records"], row["already_there"], row["written"]]
+        shown = ["unknown" if n is None else n if isinstance(n, str) else f"{n:,}" for n in counts]
+        found.add_row(row["source"], row["target"], *shown)
     return found
 
 
-def _tell(err: Console, share: Share) -> None:
-    err.print(styled(f"{share.source}: {share.written:,} records written to {share.target}"))
+def _report(err: Console, one: PartitionRestore) -> None:
+    err.print(styled(f"{one.source}: {one.written:,} records written to {one.target}"))
 
 
 def _ms(option: str, text: str | None) -> int | None:

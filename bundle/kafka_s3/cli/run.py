@@ -20,8 +20,8 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
+from kafka_s3.run.spark.process import exit_code, run_side_by_side
 from kafka_s3.run.spark.session import begun_jvm
-from kafka_s3.run.spark.several import exit_code, run_side_by_side
 
 
 @composed(where=Where)

@@ -15,8 +15,7 @@ import typer
 
 from kafka_s3.cli.arguments import Where
 from kafka_s3.cli.composed import composed
-from kafka_s3.engine.control.sinks import all_known
-from kafka_s3.engine.control.status import SinkHealth, health
+from kafka_s3.engine.control.status import SinkHealth, all_known, health
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.text import printable

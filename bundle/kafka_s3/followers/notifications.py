@@ -1,4 +1,4 @@
-"""Who is told which objects each commit has made visible? One message for each entry, or several where it has very many objects.
+"""Who is notified which objects each commit has made visible? One message for each entry, or several where it has very many objects.
 
 A message is sent at least once: how far it has come is noted beside the log behind each entry. `entry` and `part` are the same when it is
 sent again. It begins with the first entry after it was switched on; from then on none is left out, however long nobody took them.
@@ -6,13 +6,17 @@ sent again. It begins with the first entry after it was switched on; from then o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.follower import FollowerPosition
+from kafka_s3.followers.position import FollowerPosition
+from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import NotificationFailed, SinkError
 from kafka_s3.model.files import Role
 
@@ -72,3 +76,65 @@ def messages(entry: CommitEntry, bucket: str) -> Iterator[dict[str, Any]]:
                 for file in files[part * AT_ONCE : (part + 1) * AT_ONCE]
             ],
         }  # fmt: skip
+
+
+TIMEOUT_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An address that takes JSON by POST; any status below 300 is an answer, and no redirect is followed.
+
+    The address may hold a token, and is shown nowhere.
+    """
+
+    url: str
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Posts one message. Raises NotificationFailed."""
+        head = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.url, json.dumps(message).encode(), head)  # a rule allows http only
+        try:
+            with careful_opener().open(request, timeout=TIMEOUT_S):
+                return
+        except urllib.error.HTTPError as error:
+            reason = f"HTTP {error.code}"
+        except (OSError, ValueError) as error:
+            reason = type(error).__name__
+        raise NotificationFailed(f"The webhook did not take a notification ({reason}). Check notification.target.")
+
+
+@dataclass(frozen=True, slots=True)
+class SnsTopic:
+    """A topic of SNS, by its ARN."""
+
+    client: Any
+    arn: str
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Publishes one message. Raises NotificationFailed."""
+        _asked("SNS", lambda: self.client.publish(TopicArn=self.arn, Message=json.dumps(message)))
+
+
+@dataclass(frozen=True, slots=True)
+class SqsQueue:
+    """A queue of SQS, by its URL."""
+
+    client: Any
+    url: str
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Sends one message. Raises NotificationFailed."""
+        _asked("SQS", lambda: self.client.send_message(QueueUrl=self.url, MessageBody=json.dumps(message)))
+
+
+def _asked(service: str, request: Callable[[], Any]) -> None:
+    from botocore.exceptions import BotoCoreError, ClientError  # few need it
+
+    try:
+        request()
+    except (BotoCoreError, ClientError) as error:
+        reason = error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
+        raise NotificationFailed(
+            f"{service} did not take a notification ({reason}). Check notification.target, and the right to send to it."
+        ) from error

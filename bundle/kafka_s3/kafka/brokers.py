@@ -1,10 +1,12 @@
-"""What do the brokers know, and how are they told? The only module that speaks to Kafka outside Spark.
+"""What do the brokers know, and what is written to them? The only module that speaks to Kafka outside of reading and producing records.
 
-Metadata (topics, heads, offsets by time), the mirrored consumer group, topics that are made and deleted, and messages that are produced.
+Metadata (topics, heads, offsets by time), the mirrored consumer group, topics that are made and deleted, messages that are produced, and
+whether a log is still the one that was read, by leader epoch (KIP-320).
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -12,6 +14,7 @@ from typing import Any, Final
 
 from confluent_kafka import (
     OFFSET_INVALID,
+    Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -21,13 +24,86 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from kafka_s3.kafka import epochs, producing
-from kafka_s3.kafka.answering import is_heard_of
-from kafka_s3.kafka.clients import Clients
+from kafka_s3.kafka.clients import Clients, silent, unanswered
+from kafka_s3.kafka.producing import produce
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
 from kafka_s3.model.timing import Backoff
+
+LOOK_S: Final = 0.2
+
+
+def wait_until_ready(bootstrap_servers: str, timeout_s: float) -> None:
+    """Returns once a broker answers; raises KafkaUnavailable after `timeout_s` seconds."""
+    deadline = time.monotonic() + timeout_s
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=silent())
+    while True:
+        try:
+            if admin.list_topics(timeout=2).brokers:
+                return
+        except KafkaException:
+            pass
+        if time.monotonic() > deadline:
+            raise KafkaUnavailable(f"No Kafka broker answered at {bootstrap_servers} within {timeout_s:.0f} s.")
+        time.sleep(LOOK_S)
+
+
+def is_heard_of(clients: Clients, *, within_s: float) -> bool:
+    """Whether any broker sends a response within so many seconds, however long it takes for the next ones.
+
+    Only librdkafka's statistics say so: no request is complete before a broker has answered several.
+    """
+    received = 0
+
+    def count(statistics: str) -> None:
+        nonlocal received
+        received = sum(broker["rx"] for broker in json.loads(statistics)["brokers"].values())
+
+    admin, deadline = clients.counting_admin(count), time.monotonic() + within_s
+    asked = admin.describe_cluster(request_timeout=within_s)
+    while not received and not asked.done() and time.monotonic() < deadline:
+        admin.poll(LOOK_S)
+    return bool(received) or (asked.done() and asked.exception() is None)
+
+
+EPOCH_GROUP: Final = "kafka-s3-epochs"
+EPOCH_SETTINGS: Final = {"auto.offset.reset": "earliest", "isolation.level": "read_uncommitted"}
+"""Without a reset policy librdkafka says where a log was cut in the words of an error alone; a record of any transaction shows the cut."""
+POLL_SECONDS: Final = 0.5
+
+
+def cut_logs(
+    consumer: Consumer, positions: Mapping[TopicPartition, LogEnd], *, timeout_s: float
+) -> dict[TopicPartition, int]:
+    """Those that were cut before a position, and the offset up to which they are what they were. Raises KafkaUnavailable.
+
+    librdkafka asks the brokers (OffsetForLeaderEpoch) before it fetches from an offset that comes with an epoch; no call does that alone.
+    Where the log was cut before the offset, it fetches from the cut instead, as every consumer with a reset policy does. So the offsets are
+    assigned, and the offset of what comes first, a record or the end of the log, is the answer. The consumer is one of these
+    `EPOCH_SETTINGS`. Offsets without a record at the cut (compacted away since, or of a transaction's marker) count as uncut: nothing new
+    is there.
+    """
+    consumer.assign([ClientTopicPartition(*tp, end.offset, leader_epoch=end.epoch) for tp, end in positions.items()])
+    waiting, found, until = set(positions), dict[TopicPartition, int](), time.monotonic() + timeout_s
+    while waiting:
+        if time.monotonic() > until:
+            names = ", ".join(map(str, sorted(waiting)))
+            raise unanswered(
+                f"Kafka did not say within {timeout_s:.0f} s whether these logs are still the same: {names}."
+            )
+        message = consumer.poll(POLL_SECONDS)
+        if message is None:
+            continue
+        tp, error = TopicPartition(message.topic() or "", message.partition() or 0), message.error()
+        if tp not in waiting or (error is not None and error.code() != KafkaError._PARTITION_EOF):
+            continue
+        waiting.discard(tp)
+        consumer.incremental_unassign([ClientTopicPartition(*tp)])
+        if (at := message.offset() or 0) < positions[tp].offset:
+            found[tp] = at
+    return found
+
 
 INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """What Kafka's consumers leave out of a pattern (`exclude.internal.topics`); other names may begin with `__`."""
@@ -110,9 +186,9 @@ class KafkaBrokers:
         """Which logs were cut before a position that was known once, and up to which offset they are what they were."""
         if not positions:
             return {}
-        consumer = self.clients.consumer(epochs.GROUP, epochs.SETTINGS)
+        consumer = self.clients.consumer(EPOCH_GROUP, EPOCH_SETTINGS)
         try:
-            return epochs.cut_logs(consumer, positions, timeout_s=self._seconds)
+            return cut_logs(consumer, positions, timeout_s=self._seconds)
         finally:
             consumer.close()
 
@@ -240,7 +316,7 @@ class KafkaBrokers:
         """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged or refused."""
         if topic not in self.describe([topic]):
             self.create_topic(topic, replication=replication)
-        return producing.produce(self.clients, topic, messages)
+        return produce(self.clients, topic, messages)
 
     def _reached(self) -> AdminClient:
         """The client, of a cluster that has answered before. Raises KafkaUnavailable as `_wait_for_first` does."""

@@ -1,4 +1,4 @@
-"""How is a client of confluent-kafka made, and what does it mean where it fails?
+"""How is a client of confluent-kafka made, and what does it mean where it fails? One text for each failure, whoever reads.
 
 Client properties are given by their Java names, as Connect's users write them; `connect.config.librdkafka` translates them.
 """
@@ -13,11 +13,45 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from kafka_s3.connect.config import librdkafka
-from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import confluent_login
 from kafka_s3.model.addresses import ForbiddenAddress, check_url
-from kafka_s3.model.errors import KafkaUnavailable, SourceError
+from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError, UnreadableRecord
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.timing import RateLimiter
+
+DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG})
+"""What the client says of bytes that are no records."""
+TRANSIENT: Final = frozenset({
+    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
+    KafkaError._NOENT, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._WAIT_COORD, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR,
+    KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
+    KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_CONTROLLER,
+})  # fmt: skip
+"""What Kafka's own clients try again, and librdkafka's word for a partition without a known leader, as after a broker's restart."""
+CHECK: Final = "Check the client's rights and security settings (consumer.override.*)."
+
+
+def lost(reason: str) -> OffsetsLost:
+    """Records went while they were read: retention, a log that was cut, a topic that was created again."""
+    return OffsetsLost(f"Kafka lost records while they were read: {reason} The next start says which.")
+
+
+def damaged(topic_partition: TopicPartition, offset: int, reason: str) -> UnreadableRecord:
+    """What the brokers hold from an offset on are no records."""
+    topic, partition = topic_partition
+    return UnreadableRecord(
+        f"What Kafka holds of {topic_partition} from offset {offset} on is damaged: {reason}. Restore it from another replica, or "
+        f"pass over it: kafka-s3 position set CONFIG {topic} {partition} OFFSET, with the first offset behind the damage.",
+        offset,
+    )
+
+
+def unanswered(text: str) -> KafkaUnavailable:
+    """The brokers did not answer. `text` says what was asked of whom."""
+    return KafkaUnavailable(f"{text} Check kafka.bootstrap.servers and that the brokers can be reached from here.")
+
 
 TOKENS: Final = "sasl.oauthbearer.token.endpoint.url"
 REQUEST_SECONDS: Final = 30.0

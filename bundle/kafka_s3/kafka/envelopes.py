@@ -13,8 +13,7 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Place
 
-from kafka_s3.kafka.clients import REQUEST_SECONDS, Clients
-from kafka_s3.kafka.failures import CHECK, DAMAGED, TRANSIENT, damaged, lost, unanswered
+from kafka_s3.kafka.clients import CHECK, DAMAGED, REQUEST_SECONDS, TRANSIENT, Clients, damaged, lost, unanswered
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 

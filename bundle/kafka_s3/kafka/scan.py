@@ -11,9 +11,8 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.kafka.clients import REQUEST_SECONDS
+from kafka_s3.kafka.clients import CHECK, REQUEST_SECONDS
 from kafka_s3.kafka.envelopes import envelopes
-from kafka_s3.kafka.failures import CHECK
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic

@@ -45,6 +45,11 @@ class Gap:
     last: int
     cause: str
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where it is."""
+        return TopicPartition(self.topic, self.partition)
+
 
 Frontier = Mapping[TopicPartition, int]
 """Per topic-partition the next offset to write: everything below is in objects, dead letters, skips or gaps."""
@@ -100,6 +105,10 @@ class OffsetSet:
         for first, last in self.ranges:
             inside[np.searchsorted(offsets, first) : np.searchsorted(offsets, last, side="right")] = True
         return inside
+
+    def __contains__(self, offset: int) -> bool:
+        """Whether an offset is in the set."""
+        return any(first <= offset <= last for first, last in self.ranges)
 
     def __len__(self) -> int:
         """How many offsets there are."""

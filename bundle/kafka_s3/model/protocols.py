@@ -30,7 +30,7 @@ class RoundPhase(StrEnum):
 class Start:
     """A sink that begins to work: its place in the log, what it did so far, and the records that wait for it.
 
-    `lag` is behind the heads at `looked_ms`; `standing` says what is the matter with topics and topic-partitions as long as it lasts.
+    `lag` is behind the heads at `polled_ms`; `open_problems` say what is the matter with topics and topic-partitions as long as it lasts.
     """
 
     sink: str
@@ -40,13 +40,13 @@ class Start:
     partitions: int
     backlog: int
     lag: Mapping[TopicPartition, int] = field(default_factory=dict)
-    looked_ms: int | None = None
-    standing: tuple[str, ...] = ()
+    polled_ms: int | None = None
+    open_problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSummary:
-    """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records, behind the heads at `looked_ms`.
+    """What a round of the loop did, for progress displays and logs. Times in epoch ms, lag in records, behind the heads at `polled_ms`.
 
     `open` records of these topic-partitions were read and wait in open files; with those that waited before, all that was `read` is
     written, a dead letter, skipped, or open (files that are not kept are read, and counted, again). `open_states` states of open files
@@ -61,7 +61,7 @@ class RoundSummary:
     files: tuple[DataFile, ...]
     frontier: dict[TopicPartition, int]
     lag: dict[TopicPartition, int]
-    looked_ms: int | None = None
+    polled_ms: int | None = None
     open: int = 0
     open_states: int = 0
     open_state_bytes: int = 0
@@ -72,7 +72,7 @@ class RoundSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class TopicBacklog:
     """What of a topic is not in objects yet: how many records, and since when (epoch ms) this run has known of the oldest of them.
 
     That is one time for those that no task has read, and one for those in open files; None where there are none.
@@ -101,10 +101,10 @@ class Observer:
         if self.inner is not None:
             self.inner.started(start)
 
-    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
-        """After a look at the brokers or a commit; `waiting` says what waits of each topic now, over all topic-partitions."""
+    def polled(self, backlog: Callable[[], Mapping[str, TopicBacklog]]) -> None:
+        """After a poll of the brokers or a commit; `backlog` gives what of each topic is not in objects now."""
         if self.inner is not None:
-            self.inner.looked(waiting)
+            self.inner.polled(backlog)
 
     def reading(self, records: int, wanted: int) -> None:
         """Within a round: about so many of its records are read."""

@@ -16,15 +16,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kafka_s3.connect.records.avro_bodies import AvroBodies
 from kafka_s3.connect.records.joining import joined
 from kafka_s3.connect.records.runs import Run
-from kafka_s3.connect.records.values import JsonText, StructColumns, Values
-from kafka_s3.connect.schemas.avro_anything import ANYTHING
-from kafka_s3.connect.schemas.avro_binary import long_bytes
-from kafka_s3.connect.schemas.avro_out import avro_schema
+from kafka_s3.connect.records.values import AvroBodies, JsonText, StructColumns, Values
+from kafka_s3.connect.schemas.avro_schemas import avro_schema
 from kafka_s3.connect.schemas.avro_types import AvroOptions, same_binary
-from kafka_s3.connect.schemas.avro_values import encoder
+from kafka_s3.connect.schemas.avro_values import ANYTHING, encoder, long_bytes
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
 from kafka_s3.model.deflate import RAW, Bytes, packed
 from kafka_s3.objects.format import Format, FormatError, Paused

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.model.errors import SinkError
 
@@ -64,23 +63,6 @@ class BlockGzip:
         return (isinstance(framing, Delimited) and framing.key_delimiter is not None) or (
             isinstance(framing, Prefixed) and framing.include_keys
         )
-
-
-def block_gzip_of(settings: Settings) -> BlockGzip:
-    """The variant that a configuration stands for, by its `block.gzip.` keys."""
-    return BlockGzip(_framing(settings), settings.number("block.gzip.block.size"), not settings.strict)
-
-
-def _framing(settings: Settings) -> Framing:
-    if settings.text("block.gzip.dialect") == "original":
-        return Lines()
-    if settings.text("block.gzip.format") == "binary":
-        return Prefixed(settings.flag("block.gzip.include.keys"))
-    key = settings.optional_text("block.gzip.key.delimiter")
-    value = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
-    if key is None:
-        return Delimited(value)
-    return Delimited(value, delimiter_bytes(key, settings.text("block.gzip.key.encoding")))
 
 
 def delimiter_bytes(text: str, encoding: str) -> bytes:

@@ -26,15 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_s3.connect.records.arrow_stream import stream_of, table_of
-from kafka_s3.connect.records.avro_bodies import AvroBodies
 from kafka_s3.connect.records.runs import Run
-from kafka_s3.connect.records.values import JsonText, StructColumns, Values
-from kafka_s3.connect.schemas.arrow import arrow_table, precision_of
-from kafka_s3.connect.schemas.avro_out import avro_schema
+from kafka_s3.connect.records.values import AvroBodies, JsonText, StructColumns, Values, stream_of, table_of
+from kafka_s3.connect.schemas.arrow import arrow_table, conform, precision_of, unify, wider
+from kafka_s3.connect.schemas.avro_schemas import avro_schema
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
-from kafka_s3.connect.schemas.inference import conform, unify, wider
 from kafka_s3.connect.schemas.json_form import scale_of
 from kafka_s3.objects.format import Format, FormatError, Paused
 

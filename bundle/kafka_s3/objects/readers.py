@@ -1,6 +1,7 @@
-"""How are the rows of an object read with little memory? In pieces of a few MiB, each format as it comes to be whole.
+"""How is an object read back? One reader of each format, for whoever restores, verifies or takes over; none uses what writes objects.
 
-Rows are bytes as they stand in the object (JSON lines, separated bytes, Block-GZIP), or Python values (Avro, Parquet).
+Rows are bytes as they lie in the object (JSON lines, separated bytes, Block-GZIP), or Python values (Avro, Parquet). Content comes in
+pieces of a few MiB, fetched or at hand (`sliced`), so that an object of any size needs little memory.
 """
 
 from __future__ import annotations
@@ -10,29 +11,31 @@ import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.connect.schemas.arrow import python_rows
-from kafka_s3.connect.schemas.avro_anything import read_anything
-from kafka_s3.connect.schemas.avro_binary import Datum, Reader, read_long
-from kafka_s3.connect.schemas.avro_in import connect_schema_of_avro, parse_avro
-from kafka_s3.connect.schemas.avro_readers import reader_of
+from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions, read_types
+from kafka_s3.connect.schemas.avro_values import Datum, Reader, read_anything, read_long, reader_of
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.connect.schemas.expansion import Allowance
 from kafka_s3.connect.schemas.json_form import to_json
 from kafka_s3.model.deflate import GZIP, GZIP_MAGIC
-from kafka_s3.model.errors import SinkError
+from kafka_s3.model.errors import SinkError, StorageError, StorageUnavailable
 from kafka_s3.objects.block_gzip_form import Framing, Lines, Prefixed
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 PIECE: Final = 4 << 20
 """Bytes that are fetched, or unpacked, at a time."""
 ROWS: Final = 1024
+AVRO_MAGIC: Final = b"Obj\x01"
 SYNC: Final = 16
+LARGEST_COUNTED: Final = 256 << 20
+PARQUET_TAIL: Final = 8
 DAMAGE: Final = (
     ValueError, EOFError, OSError, zlib.error, IndexError, KeyError, TypeError, RecursionError, pa.ArrowException,
 )  # fmt: skip
@@ -55,7 +58,13 @@ class ObjectUnreadable(SinkError):
 def rows_of(store: ObjectStore, part: StoredObject, *, separator: bytes, framing: Framing) -> Iterator[Any]:
     """The rows of an object. Raises ObjectUnreadable, ObjectMissing, ObjectArchived, StorageError."""
     try:
-        yield from _rows(store, part, separator=separator, framing=framing)
+        match part.format:
+            case "parquet":
+                yield from _parquet_rows(store, part)
+            case "avro":
+                yield from avro_rows(_fetched(store, part))
+            case _:
+                yield from byte_rows(_fetched(store, part), part.key, part.format, separator=separator, framing=framing)
     except (*DAMAGE, SchemaError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ObjectUnreadable(
@@ -63,49 +72,75 @@ def rows_of(store: ObjectStore, part: StoredObject, *, separator: bytes, framing
         ) from error
 
 
-def _rows(store: ObjectStore, part: StoredObject, *, separator: bytes, framing: Framing) -> Iterator[Any]:
-    match part.format:
-        case "parquet":
-            return parquet_rows(store, part)
-        case "avro":
-            return avro_rows(_pieces(store, part))
+def byte_rows(pieces: Iterator[bytes], key: str, form: str, *, separator: bytes, framing: Framing) -> Iterator[Any]:
+    """The rows of an object of a format whose rows are bytes, or pairs of key and value. Raises DAMAGE; ObjectUnreadable for own formats."""
+    match form:
         case "json":
-            return separated(unpacked(_pieces(store, part)), b"\n")
+            return separated(_unpacked(pieces), b"\n")
         case "bytearray":
-            pieces = _pieces(store, part)
-            return separated(unpacked(pieces) if part.key.endswith(".gz") else pieces, separator)
+            return separated(_unpacked(pieces) if key.endswith(".gz") else pieces, separator)
         case "block_gzip":
-            return framed(unpacked(_pieces(store, part)), framing)
+            return framed(inflated(pieces), framing)
     raise ObjectUnreadable(
-        f"{part.key} has the format {part.format}, which only its own reader knows. Leave it out with --from and --to."
+        f"{key} has the format {form}, which only its own reader knows. Leave it out with --from and --to."
     )
 
 
-def _pieces(store: ObjectStore, part: StoredObject) -> Iterator[bytes]:
+def record_count(store: ObjectStore, info: ObjectInfo, *, form: str) -> int | None:
+    """The records of an object of the format `json`, `parquet`, `avro` or `lines`, without decoding them.
+
+    None for other formats, damaged and very large objects. JSON has a line per record, the last one perhaps without an end; Parquet says
+    it in its footer, Avro at the head of every block. Raises StorageUnavailable.
+    """
+    if form not in ("json", "lines", "parquet", "avro") or (form != "parquet" and info.size > LARGEST_COUNTED):
+        return None
+    try:
+        if form == "parquet":
+            return _footer_count(store, info)
+        pieces = sliced(store.get(info.key))
+        return avro_count(pieces) if form == "avro" else _line_count(pieces, packed=info.key.endswith(".gz"))
+    except StorageUnavailable:
+        raise
+    except (StorageError, *DAMAGE):
+        return None
+
+
+def sliced(content: bytes) -> Iterator[bytes]:
+    """Content that is at hand, in pieces."""
+    return (content[at : at + PIECE] for at in range(0, len(content), PIECE))
+
+
+def _fetched(store: ObjectStore, part: StoredObject) -> Iterator[bytes]:
     for at in range(0, part.size, PIECE):
         yield store.get_range(part.key, at, min(at + PIECE, part.size) - 1)
 
 
-def unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of gzip members behind one another, in pieces; what is not packed comes as it is."""
+# ------------------------------------------------------------ text and bytes
+
+
+def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The content of gzip members; what is not packed comes as it is."""
+    first = next(pieces, b"")
+    whole = chain((first,), pieces)
+    return inflated(whole) if first.startswith(GZIP_MAGIC) else whole
+
+
+def inflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The content of gzip members behind one another, in pieces. Raises EOFError, zlib.error."""
     member, begun = zlib.decompressobj(GZIP), False
     for piece in pieces:
-        if not begun and not piece.startswith(GZIP_MAGIC):
-            yield piece
-            yield from pieces
-            return
-        begun = True
         while piece:
+            begun = True
             yield member.decompress(piece, PIECE)
             piece = member.unconsumed_tail
             if member.eof:
-                piece, member = member.unused_data, zlib.decompressobj(GZIP)
-    if begun and member.flush():
+                piece, member, begun = member.unused_data, zlib.decompressobj(GZIP), False
+    if begun:
         raise EOFError("the last gzip member has no end")
 
 
 def separated(pieces: Iterable[bytes], separator: bytes) -> Iterator[bytes]:
-    """What stands before each separator. Raises ValueError where the end has none, or without a separator."""
+    """What is before each separator. Raises ValueError where the end has none, or without a separator."""
     if not separator:
         raise ValueError("without a separator records cannot be told apart")
     rest = b""
@@ -119,12 +154,7 @@ def separated(pieces: Iterable[bytes], separator: bytes) -> Iterator[bytes]:
 def framed(pieces: Iterable[bytes], framing: Framing) -> Iterator[bytes | tuple[bytes, bytes]]:
     """The records of a Block-GZIP object: values, or pairs of key and value where keys are written."""
     if isinstance(framing, Prefixed):
-        parts = prefixed(pieces)
-        if not framing.include_keys:
-            yield from parts
-            return
-        for key in parts:
-            yield key, next(parts)
+        yield from _pairs(prefixed(pieces)) if framing.include_keys else prefixed(pieces)
         return
     key_delimiter = None if isinstance(framing, Lines) else framing.key_delimiter
     for row in separated(pieces, b"\n" if isinstance(framing, Lines) else framing.value_delimiter):
@@ -136,7 +166,7 @@ def framed(pieces: Iterable[bytes], framing: Framing) -> Iterator[bytes | tuple[
 
 
 def prefixed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What stands behind each length of 4 bytes, big-endian. Raises ValueError where the last one is cut off."""
+    """What is behind each length of 4 bytes, big-endian. Raises ValueError where the last one is cut off."""
     rest = b""
     for piece in pieces:
         rest, at = rest + piece, 0
@@ -148,16 +178,48 @@ def prefixed(pieces: Iterable[bytes]) -> Iterator[bytes]:
         raise ValueError("the last value is cut off")
 
 
-def parquet_rows(store: ObjectStore, part: StoredObject) -> Iterator[Any]:
-    """Rows as Python values, some of a row group at a time; column pages are fetched as they are needed."""
-    with pq.ParquetFile(
-        pa.PythonFile(RangedFile(store, part), mode="r"), buffer_size=1 << 20, pre_buffer=False
-    ) as file:
-        for batch in file.iter_batches(ROWS):
-            yield from python_rows(pa.Table.from_batches([batch]))
+def _pairs(parts: Iterator[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    for key in parts:
+        value = next(parts, None)
+        if value is None:
+            raise ValueError("the last key has no value")
+        yield key, value
 
 
-class RangedFile(io.RawIOBase):
+def _line_count(pieces: Iterator[bytes], *, packed: bool) -> int:
+    lines, last = 0, b"\n"
+    for text in filter(None, inflated(pieces) if packed else pieces):
+        lines, last = lines + text.count(b"\n"), text[-1:]
+    return lines + (last != b"\n")
+
+
+# ------------------------------------------------------------ Parquet
+
+
+def parquet_batches(source: Any, rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file, so many of a row group at a time; pages are checked where they have a checksum."""
+    with pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True) as file:
+        yield from file.iter_batches(rows)
+
+
+def _parquet_rows(store: ObjectStore, part: StoredObject) -> Iterator[Any]:
+    """Rows as Python values; column pages are fetched as they are needed."""
+    for batch in parquet_batches(pa.PythonFile(_RangedFile(store, part), mode="r"), ROWS):
+        yield from python_rows(pa.Table.from_batches([batch]))
+
+
+def _footer_count(store: ObjectStore, info: ObjectInfo) -> int | None:
+    if info.size < 2 * PARQUET_TAIL:
+        return None
+    tail = store.get_range(info.key, info.size - PARQUET_TAIL, info.size - 1)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or length + PARQUET_TAIL > info.size:
+        return None
+    footer = store.get_range(info.key, info.size - PARQUET_TAIL - length, info.size - PARQUET_TAIL - 1)
+    return int(pq.read_metadata(io.BytesIO(b"PAR1" + footer + tail)).num_rows)  # a file of no data pages
+
+
+class _RangedFile(io.RawIOBase):
     """An object as a file that can be sought in; each read is one range request."""
 
     def __init__(self, store: ObjectStore, part: StoredObject) -> None:
@@ -191,30 +253,56 @@ class RangedFile(io.RawIOBase):
         return found
 
 
+# ------------------------------------------------------------ Avro
+
+
+class AvroContainer:
+    """An Avro object file: its schema, its codec, and its blocks."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._stream = _Stream(pieces)
+        if self._stream.take(4) != AVRO_MAGIC:
+            raise ValueError("it does not begin as an Avro object file")
+        metadata = dict(self._metadata())
+        self.schema = metadata.get(b"avro.schema", b"").decode()
+        self.codec = metadata.get(b"avro.codec", b"null").decode()
+        self._sync = self._stream.take(SYNC)
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """The number of records of each block, and its packed bytes. Raises EOFError, ValueError where one does not follow another."""
+        stream = self._stream
+        while not stream.ended():
+            count, block = stream.long(), stream.take(stream.long())
+            if count < 0 or stream.take(SYNC) != self._sync:
+                raise ValueError("a block has no sync marker")
+            yield count, block
+
+    def _metadata(self) -> Iterator[tuple[bytes, bytes]]:
+        stream = self._stream
+        while (entries := stream.long()) != 0:
+            if entries < 0:
+                stream.long()  # the bytes of this part of the map
+            for _ in range(abs(entries)):
+                yield stream.take(stream.long()), stream.take(stream.long())
+
+
+def avro_count(pieces: Iterator[bytes]) -> int:
+    """The records of an Avro object file by the heads of its blocks. Raises EOFError, ValueError."""
+    return sum(count for count, _ in AvroContainer(pieces).blocks())
+
+
 def avro_rows(pieces: Iterator[bytes]) -> Iterator[Any]:
     """Values of an Avro object file in their JSON form, a block at a time; texts and bytes at the top stay what they are."""
-    stream = _Stream(pieces)
-    if stream.take(4) != b"Obj\x01":
-        raise ValueError("it does not begin as an Avro object file")
-    metadata: dict[bytes, bytes] = {}
-    while (entries := stream.long()) != 0:
-        if entries < 0:
-            stream.long()
-        for _ in range(abs(entries)):
-            name = stream.take(stream.long())
-            metadata[name] = stream.take(stream.long())
-    sync, unpack = stream.take(SYNC), _codec(metadata.get(b"avro.codec", b"null").decode())
-    avro = parse_avro(metadata[b"avro.schema"].decode())
+    container = AvroContainer(pieces)
+    avro, unpack = parse_avro(container.schema), _codec(container.codec)
     schema = connect_schema_of_avro(avro, options=AvroOptions())
     read: Reader = read_anything if schema is None else reader_of(read_types(avro), schema)
-    while not stream.ended():
-        count, block, at = stream.long(), Datum(unpack(stream.take(stream.long()))), 0
+    for count, packed in container.blocks():
+        block, at = Datum(unpack(packed)), 0
         for _ in range(count):
             block.allowance = Allowance(len(block))
             value, at = read(block, at)
             yield value if schema is None or isinstance(value, str | bytes) else to_json(value, schema)
-        if stream.take(SYNC) != sync:
-            raise ValueError("a block has no sync marker")
 
 
 def _codec(name: str) -> Callable[[bytes], bytes]:
@@ -247,6 +335,8 @@ class _Stream:
         self._pieces, self._held, self._at = pieces, b"", 0
 
     def take(self, size: int) -> bytes:
+        if size < 0:
+            raise ValueError("a length in it is negative")
         while len(self._held) - self._at < size:
             self._held, self._at = self._held[self._at :] + self._next(), 0
         self._at += size
@@ -256,6 +346,8 @@ class _Stream:
         text = bytearray(self.take(1))
         while text[-1] >= 0x80:
             text += self.take(1)
+            if len(text) > 10:
+                raise ValueError("a number in it is too long")
         return read_long(bytes(text), 0)[0]
 
     def ended(self) -> bool:

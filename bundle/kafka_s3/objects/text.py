@@ -18,8 +18,7 @@ from kafka_s3.connect.records.joining import joined
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects, Plain, Values
 from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
-from kafka_s3.connect.schemas.json_form import dumps, to_json
-from kafka_s3.connect.schemas.json_schema_values import has_decimal
+from kafka_s3.connect.schemas.json_form import dumps, has_decimal, to_json
 from kafka_s3.model.deflate import DEFAULT_LEVEL, ENGINE_BYTES, FULL_FLUSH, RAW, Bytes, Packer, checksum, packer
 from kafka_s3.objects.format import Format, Paused
 

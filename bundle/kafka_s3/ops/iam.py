@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
+from kafka_s3.connect.naming.keys import topics_root
 from kafka_s3.run.wiring.conversion import inflated_columns
-from kafka_s3.run.wiring.pipeline import data_keys_of, is_block_gzip, state_paths
+from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
 from kafka_s3.store.options import store_options
 
 OBJECTS: Final = ("s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
@@ -22,11 +23,10 @@ GLUE: Final = ("glue:GetTable", "glue:CreateTable", "glue:UpdateTable", "glue:Ba
 
 def data_prefixes(settings: Settings) -> tuple[str, ...]:
     """Below which prefixes the sink's data objects lie: a folder for each topic, or the one above where topics are not known beforehand."""
-    keys = data_keys_of(settings)
+    keys = object_names(settings)
     if is_block_gzip(settings) or not (settings.optional_text("topics.regex") or routes(settings)):
         return keys.prefixes(settings.names("topics"))
-    folder = settings.text("topics.dir").strip()
-    return (f"{folder}{settings.text('directory.delim')}" if folder else "",)
+    return (topics_root(settings.text("topics.dir"), settings.text("directory.delim")),)
 
 
 def sink_policy(settings: Settings) -> dict[str, Any]:

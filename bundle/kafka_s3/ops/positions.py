@@ -19,9 +19,8 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
-from kafka_s3.engine.loop.cluster import check_cluster
-from kafka_s3.engine.loop.committer import Committer
-from kafka_s3.engine.loop.recovery import beyond_recovery, files_text
+from kafka_s3.engine.loop.committer import Committer, beyond_recovery, files_text
+from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition

@@ -13,7 +13,7 @@ from kafka_s3.connect.config.validate import resolved
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.model.errors import ConfigError, Problem, RegistryError
 from kafka_s3.model.process import start_daemon
-from kafka_s3.run.wiring.latest_schemas import hidden_by_directories, latest_schemas
+from kafka_s3.run.wiring.conversion import hidden_by_directories, latest_schemas
 
 T = TypeVar("T")
 

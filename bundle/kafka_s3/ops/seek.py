@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Protocol
 
-from kafka_s3.connect.naming.keys import DataKey, index_key_of, parse_data_key
+from kafka_s3.connect.naming.keys import ObjectKey, index_key_of, read_block_key
 from kafka_s3.model.deflate import GZIP
 from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Block, BlockIndex, Framing, Lines, Prefixed, block_of, parse_index
+from kafka_s3.objects.readers import prefixed
 from kafka_s3.store.store import ObjectInfo
 
 FILES_TRIED: Final = 3
@@ -63,7 +64,7 @@ class Located:
 @dataclass(frozen=True, slots=True)
 class _File:
     key: str
-    start: DataKey
+    start: ObjectKey
 
 
 def locate(store: RangedStore, prefix: str, *, topic_partition: TopicPartition, offset: int) -> Located:
@@ -99,7 +100,10 @@ def split_records(framing: Framing, content: bytes) -> list[bytes]:
     Raises SeekError where the block does not end with a whole record.
     """
     if isinstance(framing, Prefixed):
-        parts = list(_prefixed(content))
+        try:
+            parts = list(prefixed([content]))
+        except ValueError:
+            raise SeekError("A block ends within a record. Give the format that the sink writes.") from None
         return parts[1::2] if framing.include_keys else parts
     delimiter = b"\n" if isinstance(framing, Lines) else framing.value_delimiter
     if not delimiter:
@@ -116,14 +120,14 @@ def _files(store: RangedStore, prefix: str, topic_partition: TopicPartition) -> 
     found = [
         _File(info.key, start)
         for info in store.list(prefix)
-        if (start := parse_data_key(info.key, prefix)) and (start.topic, start.partition) == topic_partition
+        if (start := read_block_key(info.key, prefix)) and start.topic_partition == topic_partition
     ]
     if not found:
         raise SeekError(
             f"There are no Block-GZIP files of topic {topic_partition.topic}, partition {topic_partition.partition} below "
             f"{prefix!r}. Check the names, and the prefix: it is what comes before the directory of the date or the topic."
         )
-    return sorted(found, key=lambda file: (file.start.offset, file.start.date))
+    return sorted(found, key=lambda file: (file.start.offset, file.start.encoded_partition))
 
 
 def _located(store: RangedStore, files: Sequence[_File], *, topic_partition: TopicPartition, offset: int) -> Located:
@@ -243,13 +247,3 @@ def _inflated(place: Located, content: bytes) -> bytes:
 
 def _name(place: Located) -> str:
     return f"Block {place.number + 1} of {len(place.index.blocks)} of {place.data_key}"
-
-
-def _prefixed(content: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(content):
-        end = at + 4 + int.from_bytes(content[at : at + 4], "big")
-        if end > len(content) or at + 4 > len(content):
-            raise SeekError("A block ends within a record. Give the format that the sink writes.")
-        yield content[at + 4 : end]
-        at = end

@@ -23,7 +23,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
-from kafka_s3.run.wiring.pipeline import data_keys_of, state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.bucket import S3Bucket, UploadsListing
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
@@ -164,7 +164,7 @@ def sweeper_of(
         listing=listing,
         store=store,
         log=CommitLog(store, paths, clock_ms=clock_ms),
-        data_keys=data_keys_of(settings),
+        data_keys=object_names(settings),
         paths=paths,
         topics=settings.names("topics"),
         clock_ms=clock_ms,

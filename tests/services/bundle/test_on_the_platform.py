@@ -10,7 +10,7 @@ import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import ConfigError, StorageError
-from kafka_s3.run.spark import driver
+from kafka_s3.run.spark import source
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.s3 import EmbeddedS3
@@ -166,7 +166,7 @@ def test_the_driver_makes_the_very_objects_that_tasks_make(here: Surroundings, t
 def test_the_driver_reads_a_long_range_in_pieces(
     here: Surroundings, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "OFFSETS_PER_READ", 3)
+    monkeypatch.setattr(source, "OFFSETS_PER_READ", 3)
     name = topic("orders")
     produce(here.servers, name, [Given(document(id=number)) for number in range(10)])
     here.drain(here.config(name, **{"flush.size": "4", "tasks.run.on": "driver"}))

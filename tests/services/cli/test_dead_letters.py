@@ -160,7 +160,7 @@ def test_a_null_value_that_is_reported_without_tolerance_keeps_its_key_and_heade
     null = Given(None, key=b"\x00k", headers=(("trace", b"\xff"),))
     produce(here.servers, name, [Given(document(n=0)), null, Given(document(n=2))])
     logger = logging.getLogger(
-        "kafka_s3.engine.loop.dead_letter_reporters"
+        "kafka_s3.followers.dead_letter_reporters"
     )  # the product's own set-up keeps its lines from pytest
     monkeypatch.setattr(logger, "handlers", [caplog.handler])
     monkeypatch.setattr(logger, "propagate", False)

@@ -584,7 +584,7 @@ def test_a_bucket_that_is_being_written_grows_on_the_page(visit: Open, s3: Embed
     before = figure(test, "Records written")
     made.add(range(100, 120))
     made.now += 10 * 3_600_000
-    made.sink.cycle()
+    made.sink.poll_and_commit()
     copied(made.store, client, os.environ["KAFKA_S3_BUCKET"], below="_kafka_s3/")
     settled(test, lambda now: figure(now, "Records written") != before)
     assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"

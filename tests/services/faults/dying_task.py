@@ -17,8 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kafka_s3.model.tasks import Assignment, TaskOutcome
-from kafka_s3.run.spark.reading_task import ReadingTask
-from kafka_s3.run.spark.task import Task
+from kafka_s3.run.spark.task import ReadingTask, Task
 
 WORKER, EXECUTOR = "worker", "executor"
 

@@ -76,10 +76,10 @@ class Minutes:
         values = [document(n=n, created=at) for n in range(self.produced, self.produced + records)]
         produce(self.here.servers, self.topic, [Given(value, 0, at) for value in values])
         self.produced += records
-        assert self.sink.cycle()
+        assert self.sink.poll_and_commit()
         self.clock.jump(jump_ms)
         self.clock.advance(MINUTE_MS // 2 + 1000)
-        assert self.sink.cycle()
+        assert self.sink.poll_and_commit()
         self.clock.advance(MINUTE_MS // 2)
 
     def files(self) -> list[list[int]]:
@@ -276,14 +276,14 @@ def test_of_drivers_that_take_turns_only_the_last_one_to_claim_commits(
     owner.open()
     for _ in range(4):
         records_come()
-        assert owner.cycle()
+        assert owner.poll_and_commit()
         successor = here.sink(config)
         successor.open()
         records_come()
         before = here.bucket.listing()
         for _ in range(2):  # it stays fenced, however often it is told to work
             with pytest.raises(Fenced, match="owned by another driver now"):
-                owner.cycle()
+                owner.poll_and_commit()
             fenced += 1
         assert here.bucket.listing() == before
         owner = successor
@@ -400,7 +400,7 @@ def open_and_work(sink: Sink) -> None:
     """Takes over again and again, until it dies."""
     while True:
         sink.open()
-        sink.cycle()
+        sink.poll_and_commit()
 
 
 def where(key: str) -> str:
@@ -428,7 +428,7 @@ def test_a_python_worker_that_is_killed_in_its_task_takes_no_other_task_along_an
         sink = here.sink(config)
         here.spark.conf.set(BATCHES, "50")
         sink.open()
-        assert sink.cycle()
+        assert sink.poll_and_commit()
     assert dying_task.struck(traces)[0] == "worker"
     ((died, failure),) = sink.failures.passing.items()
     assert "died at its work" in str(failure.error)

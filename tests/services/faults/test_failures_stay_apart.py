@@ -122,7 +122,7 @@ def test_a_prefix_that_is_throttled_costs_its_own_topic_only(here: Surroundings,
             eventually(lambda: any(str(sink.failures.known[tp].error) for tp in sink.failures.known))
             assert {tp.topic for tp in sink.failures.known} == {failing}
             assert traffic.found(failing) == list(range(BATCH))
-            assert any(failing in text and "SlowDown" in text for text in sink.problems)
+            assert any(failing in text and "SlowDown" in text for text in sink.open_problems)
             proxy.clear()
             eventually(lambda: traffic.has_all(failing) and not sink.failures.known)
             assert storm.strikes

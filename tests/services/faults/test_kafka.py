@@ -250,12 +250,12 @@ def test_a_broker_that_goes_between_plan_and_read_leaves_nothing_half_done(
     sink = here.sink(config, observer=warnings)
     sink.open()
     sink.source = Before(sink.source, here.kafka.halt)
-    assert sink.cycle() is False
+    assert sink.poll_and_commit() is False
     outage = ("could not read from Kafka", "is not decided while Kafka is away")
     assert sum(any(words in text for words in outage) for text in warnings.texts) == 1, warnings.texts
     assert here.bucket.data_keys() == []
     here.kafka.start()
-    eventually(sink.cycle)
+    eventually(sink.poll_and_commit)
     assert data_files(here, config) == [(name, 0, 0, 9), (name, 0, 10, 19)]
     assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).poll())
     verified(config, tmp_path)
@@ -300,14 +300,14 @@ def test_retention_between_plan_and_read_is_a_gap_or_stops_the_sink_before_it_co
     sink.open()
     sink.source = Before(sink.source, lambda: delete_before(here.servers, name, 3))
     with pytest.raises(OffsetsLost, match="Kafka lost records while they were read"):
-        sink.cycle()
+        sink.poll_and_commit()
     assert here.bucket.data_keys() == []
 
     warnings = Warnings()
     sink = here.sink({**config, **GAP}, observer=warnings)
     sink.open()
     sink.source = Before(sink.source, lambda: delete_before(here.servers, name, 7))  # once the gap before 3 is recorded
-    eventually(lambda: sink.cycle() and bool(here.bucket.data_keys()))
+    eventually(lambda: sink.poll_and_commit() and bool(here.bucket.data_keys()))
     assert data_files(here, config) == [(name, 0, 7, 16), (name, 0, 17, 26)]
     assert any("Kafka lost records while they were read" in text for text in warnings.texts)
     here.drain({**config, **GAP})
@@ -396,14 +396,14 @@ def test_a_topic_that_was_created_again_stops_the_sink_though_it_outgrew_the_old
     produce(here.servers, name, numbered(range(15)))
     sink = here.sink(config)
     sink.open()
-    assert sink.cycle()
+    assert sink.poll_and_commit()
     recreate(here, name)
     produce(here.servers, name, numbered(range(100, 125)))
     before = here.bucket.contents()
     with pytest.raises(
         TopicRecreated, match=f"topic {name} was deleted and created again"
     ):  # well before a refresh is due
-        eventually(lambda: not sink.cycle())
+        eventually(lambda: not sink.poll_and_commit())
     assert here.bucket.contents() == before
 
     here.drain({**config, **GAP})

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.kafka.transactions import sending_in_transactions
+from kafka_s3.kafka.producing import sending_in_transactions
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.protocols import Message
 from kafka_s3.testing.services.kafka import EmbeddedKafka

@@ -11,8 +11,8 @@ import pytest
 
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.kafka.reader import batches, reader
-from kafka_s3.kafka.reader.batches import ReadScope
+from kafka_s3.kafka.reader import messages, reader
+from kafka_s3.kafka.reader.messages import ReadScope
 from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.testing.services.kafka import EmbeddedKafka
@@ -75,10 +75,10 @@ def play(kafka: EmbeddedKafka, topic: Callable[..., str], monkeypatch: pytest.Mo
 
     def play(seed: int) -> None:
         draw = random.Random(seed)
-        rows = draw.choice([1, 3, 50, batches.ROWS])
-        monkeypatch.setattr(batches, "ROWS", rows)
+        rows = draw.choice([1, 3, 50, messages.ROWS])
+        monkeypatch.setattr(messages, "ROWS", rows)
         monkeypatch.setattr(reader, "ROWS", rows)
-        monkeypatch.setattr(batches, "BYTES", draw.choice([1, 2_000, 100_000]))
+        monkeypatch.setattr(messages, "BYTES", draw.choice([1, 2_000, 100_000]))
         monkeypatch.setattr(reader, "AT_A_TIME", draw.choice([1, 2, 32]))
         scene = Scene(kafka.bootstrap_servers, topic("scene", partitions := draw.randint(1, 5)), partitions, draw)
         isolation = draw.choice(["read_committed", "read_uncommitted"])

@@ -27,7 +27,7 @@ STACK = 1 * MIB
 READ = """
 import resource, sys
 import pyarrow as pa
-from kafka_s3.kafka.reader.batches import ReadScope
+from kafka_s3.kafka.reader.messages import ReadScope
 from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from kafka_s3.connect.config.read import read_worker
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.connect.config.worker import read_worker
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
@@ -187,7 +187,7 @@ def test_a_sink_reads_and_commits_over_an_encrypted_listener(
     config = {**secured.config(way), "s3.bucket.name": bucket, "store.url": s3.endpoint_url}
     sink = around.sink(config)
     sink.open()
-    assert sink.cycle()
+    assert sink.poll_and_commit()
     assert [[row["n"] for row in rows] for rows in content.contents().values()] == [[0, 1], [2, 3]]
     assert group_offsets(secured.kafka.bootstrap_servers, f"connect-by-{way}", TOPIC, 1) == {0: 4}
     content.close()

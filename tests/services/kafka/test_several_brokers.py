@@ -102,7 +102,7 @@ class Run:
 
     def reaches(self, *wanted: int) -> bool:
         """Whether after another cycle so many records of each partition are in objects."""
-        self.sink.cycle()
+        self.sink.poll_and_commit()
         return [len(found) for found in self.numbers().values()] == list(wanted)
 
 
@@ -142,14 +142,14 @@ def test_a_topic_partition_that_nobody_leads_is_told_and_left_out_until_its_brok
     eventually(lambda: run.reaches(6, 3, 9))
     silent = f"{ON_SECOND}: no broker answers for it (no leader, or deleted). Left out until one does."
     assert run.told.texts.count(silent) == 1
-    assert run.sink.topics.standing == (f"no broker answers for {ON_SECOND}",)
-    assert ON_SECOND not in run.sink.lag()
-    assert run.sink.cycle(), "a topic-partition without a leader holds no round"
+    assert run.sink.topics.open_problems == (f"no broker answers for {ON_SECOND}",)
+    assert ON_SECOND not in run.sink.topics.lag()
+    assert run.sink.poll_and_commit(), "a topic-partition without a leader holds no round"
 
     cluster.second.start()
     cluster.send(1, range(3, 6))
     eventually(lambda: run.reaches(6, 6, 9))
-    assert run.sink.topics.standing == ()
+    assert run.sink.topics.open_problems == ()
     assert run.told.texts.count(silent) == 1
     assert run.numbers() == {0: [*range(6)], 1: [*range(6)], 2: [*range(9)]}
 
@@ -167,7 +167,7 @@ def test_a_sink_starts_and_names_the_topic_partition_whose_broker_is_away(cluste
         settings, brokers, source=Tasks(settings, run.store), store=run.store, clock_ms=now_ms, observer=told
     )
     again.open()
-    assert again.cycle()
+    assert again.poll_and_commit()
     assert any(text.startswith(f"{ON_SECOND}: no broker answers") for text in told.texts)
     cluster.send(0, range(3, 6))
     eventually(lambda: Run(again, run.store, told).reaches(6, 0, 3))

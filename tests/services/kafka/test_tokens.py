@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka_s3.connect.config.read import read_worker
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.connect.config.worker import read_worker
 from kafka_s3.kafka.reader.reach import why_out_of_reach
 from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.model.errors import SourceError
@@ -143,7 +143,7 @@ def test_a_sink_reads_with_client_credentials(
     settings = resolved(validate({**CONFIG, **more}, worker=broker.worker(tmp_path)).usable())
     sink = sink_on_spark(settings, spark)
     sink.open()
-    assert sink.cycle()
+    assert sink.poll_and_commit()
     assert [[row["n"] for row in rows] for rows in content.contents().values()] == [[0, 1], [2, 3]]
     content.close()
 

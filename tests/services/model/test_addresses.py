@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from kafka_s3.cli.watch import post
+from kafka_s3.followers.notifications import Webhook
 from kafka_s3.model.errors import NotificationFailed
 from kafka_s3.ops.watch import NotTold
-from kafka_s3.run.wiring.notifying import Webhook
 
 
 class _Redirecting(BaseHTTPRequestHandler):

@@ -310,7 +310,7 @@ def delivered(folder: Path, values: Sequence[bytes], **config: str) -> Path:
     for offset, value in enumerate(values):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, value))
     sink = world.start()
-    sink.cycle()
+    sink.poll_and_commit()
     ((key, data),) = [(key, data) for key, data in world.store.objects.items() if key.startswith("t/")]
     path = folder / Path(key).name
     path.write_bytes(data)

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.connect.schemas.avro_binary import long_bytes
+from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced
 from kafka_s3.ops.iam import sink_policy
@@ -154,15 +154,15 @@ def test_what_a_sink_asks_for_is_what_its_policy_allows(name: str, s3: EmbeddedS
         world.add(*(value(n=n) for n in range(6)))
         if "errors.tolerance" in config:
             world.add(b"{broken")
-        first.cycle()
+        first.poll_and_commit()
         world.add(*(value(n=n, more=n) for n in range(20, 24)))
         world.now += HOUR_MS
-        first.cycle()
+        first.poll_and_commit()
         other = world.opened()
         world.add(*(value(n=n) for n in range(30, 34)))
         with pytest.raises(Fenced):
-            first.cycle()
-        other.cycle()
+            first.poll_and_commit()
+        other.poll_and_commit()
         world.store.close()
         policy = sink_policy(world.settings)["Statement"]
         requests = [*proxy.requests, *registry.requests]

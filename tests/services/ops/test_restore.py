@@ -13,11 +13,11 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from kafka_s3.cli.restore import restore
-from kafka_s3.kafka.transactions import LONGEST_S
+from kafka_s3.kafka.producing import LONGEST_S
 from kafka_s3.model.errors import KafkaUnavailable
 from kafka_s3.model.offsets import TopicPartition as Place
 from kafka_s3.model.protocols import Message
-from kafka_s3.ops.restore.plan import RealTarget
+from kafka_s3.ops.restore.run import KafkaTarget
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE
@@ -89,7 +89,7 @@ def test_behind_another_producers_open_transaction_it_does_not_guess(
     other.begin_transaction()
     other.produce(name, b"not committed", partition=0)
     other.flush()
-    target = RealTarget(kafka.bootstrap_servers, properties={"default.api.timeout.ms": "5000"})
+    target = KafkaTarget(kafka.bootstrap_servers, properties={"default.api.timeout.ms": "5000"})
     with (
         pytest.raises(KafkaUnavailable, match=f"transaction is open in {name}-0"),
         target.sending(Place(name, 0), "busy"),

@@ -64,7 +64,7 @@ def test_requests_of_a_delta_table_are_those_that_its_bucket_sees() -> None:
         before = list(proxy.requests)
         for n in range(2, 14, 2):
             world.add({"n": n}, {"n": n + 1})
-            assert world.sink.cycle()
+            assert world.sink.poll_and_commit()
         later = proxy.requests[len(before) :]
         entries = [entry for entry in world.log().entries() if entry.files]
     seen = [one for one in later if "/_delta_log" in one.key + one.query.get("prefix", "")]

@@ -133,11 +133,11 @@ def run_one(settings: Settings, phase: str, appointment: Appointment) -> None:
     hook = Phase(phase, lambda: appointment.meet(settings.name))
     store = FaultyStore(S3Store(store_options(settings)), hook.faults())
     sink = sink_on_spark(settings, spark_session(name="crashing sinks"), store=store, observer=hook)
-    sink.committer.followers = [hook, *sink.committer.followers]
+    sink.followers.all = [hook, *sink.followers.all]
     if phase == "none":
         sink.open()
         while settings.number("rotate.schedule.interval.ms") > 0 and not hook.scheduled:
-            sink.cycle()
+            sink.poll_and_commit()
             NEVER.wait(0.2)
         sink.poll()
         while not sink.try_drain(close=Reason.FLUSH_NOW):

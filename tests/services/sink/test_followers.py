@@ -39,7 +39,7 @@ def ran(s3: EmbeddedS3, bucket: str, *rounds: list[dict[str, Any]], **config: st
             kafka.add(ORDERS, MemoryRecord(start + number, START_MS, None, json.dumps(value).encode()))
         sink = build_sink(settings, kafka, source=kafka, store=store, clock_ms=lambda: START_MS)
         sink.open()
-        assert sink.cycle()
+        assert sink.poll_and_commit()
 
 
 def client(s3: EmbeddedS3, service: str) -> Any:

@@ -22,8 +22,7 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.metrics.instruments import INSTRUMENTS
 from kafka_s3.run.spark.launch import sink_on_spark
-from kafka_s3.run.wiring.metering import metering
-from kafka_s3.run.wiring.running import attended, run_until_drained
+from kafka_s3.run.wiring.running import attended, metering, run_until_drained
 from kafka_s3.testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce
 from tests.support.metrics import named_in_examples, panels

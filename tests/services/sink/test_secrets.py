@@ -199,7 +199,7 @@ def test_a_task_that_cannot_reach_the_bucket_shows_no_secret(
     sink = here.sink(config, observer=LogObserver())
     sink.source = blind(here, config)
     sink.open()
-    assert sink.cycle() is False
+    assert sink.poll_and_commit() is False
     assert '"event": "trying again"' in said.getvalue()
     assert_hidden(said.getvalue())
     assert here.bucket.data_keys() == []

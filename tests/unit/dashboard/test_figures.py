@@ -32,9 +32,8 @@ from figures.fleet import by_urgency, fleet
 from figures.heat import Heat, heat, medians
 from figures.text import cells, plain
 from figures.treemap import squarified
-from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
+from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
 from kafka_s3.engine.control.status import SinkSnapshot
-from kafka_s3.engine.control.tallies import Tally
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.followers.ddl.table import topics_of
@@ -99,7 +98,7 @@ def test_a_number_of_files_is_the_same_in_the_log_and_on_every_page() -> None:
     made.start()
     for offset, value in enumerate([b'{"n":0}', b'{"n":1}', None, None, b"{broken", b'{"n":5}', None]):
         made.kafka.add(ORDERS, MemoryRecord(offset, START_MS, b"key", value, (("h", b"x"),)))
-    made.sink.cycle()
+    made.sink.poll_and_commit()
     log, frames = made.entries(), frames_of([part_of(made.entries(), first=0, last=len(made.entries()) - 1)])
     roles = Counter(file.role for entry in log for file in entry.files)
     assert roles == {Role.VALUE: 2, Role.KEY: 4, Role.HEADER: 4, Role.DEAD_LETTER: 1}

@@ -120,7 +120,7 @@ def test_a_log_that_grows_is_followed(reader: Reader) -> None:
     before = until(history, done)
     made.add(range(100, 110))
     made.now += 10 * 3_600_000
-    made.sink.cycle()
+    made.sink.poll_and_commit()
     after = until(history, lambda now: now.total > before.total and now.complete)
     assert list(after.frames.entries["version"]) == [entry.version for entry in made.entries()]
 

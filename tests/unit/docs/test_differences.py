@@ -33,7 +33,7 @@ def worked(config: dict[str, str], *records: tuple[bytes | None, bytes]) -> Worl
     for offset, (key, value) in enumerate(records):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, key, value))
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 
@@ -78,7 +78,7 @@ def test_a_topic_called_tombstones_is_an_ordinary_topic(nulls: dict[str, str]) -
     world = World({"topics": "tombstones", "flush.size": "1", **nulls}, topics=[TOMBSTONES])
     world.kafka.add(TOMBSTONES, MemoryRecord(0, START_MS, b"k", b'{"n": 0}'))
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.objects()["topics/tombstones/partition=0/tombstones+0+0000000000.json"] == [{"n": 0}]
 
 
@@ -89,7 +89,7 @@ def test_a_record_that_is_not_written_sets_no_base_time() -> None:
     for offset, (key, minute) in enumerate([(None, 0), (b"k", 30), (b"k", 65)]):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + minute * 60_000, key, b'{"n": %d}' % offset))
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     (file,) = [file for entry in world.entries() for file in entry.files if file.role is Role.VALUE]
     assert (file.first_offset, file.last_offset, dead(world)) == (1, 2, 1)
 
@@ -102,11 +102,11 @@ def test_the_schedule_is_looked_at_before_the_presence_of_a_schema() -> None:
     schema = {"type": "struct", "fields": [{"field": "n", "type": "int64"}]}
     for offset, given in enumerate([schema, None, None]):
         if offset == 1:
-            world.sink.cycle()
+            world.sink.poll_and_commit()
             world.now += 20 * 60_000
         value = json.dumps({"schema": given, "payload": {"n": offset}}).encode()
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, value))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert list(world.numbers().values()) == [[0], [1, 2]]
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_s3.connect.config.read import read_properties
+from kafka_s3.connect.config.read import read_properties, read_worker
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.connect.config.worker import read_worker
 from kafka_s3.ops.iam import sink_policy
 from tests.support.memory_world import BASE, settings_of
 from tests.support.repository import ROOT

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.converters import avro_loops
-from kafka_s3.connect.converters.avro_program import Program
+from kafka_s3.connect.converters.avro import Program
 from kafka_s3.connect.schemas.avro_types import read_types
 from kafka_s3.engine.task.rotation import NOTHING_WRITTEN, Pending, RotationRules, next_rotation_point
 from kafka_s3.model.files import Role
@@ -65,7 +65,7 @@ def test_the_writer_closes_files_where_the_example_says() -> None:
     for offset, time, *_ in rows:
         timestamp = START_MS + minutes(time) * 60_000
         world.kafka.add(ORDERS, MemoryRecord(int(offset), timestamp, None, b'{"n": 1}'))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     expected, first = [], 0
     for offset, _, directory, reason in rows:
@@ -103,7 +103,7 @@ def test_two_schemas_at_once_share_files_as_the_example_says() -> None:
     rows = table("offset", "The writer: two schemas at once")
     for offset, version, *_ in rows:
         world.kafka.add(ORDERS, MemoryRecord(int(offset), START_MS, None, versioned(int(offset), int(version))))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     schemas = {file.key: file.schema for entry in world.entries() for file in entry.files}
     found = [(str(row["n"]), key.rpartition("/")[2], schemas[key]) for key, r in world.objects().items() for row in r]
@@ -120,7 +120,7 @@ def test_a_batch_goes_the_ways_of_the_example() -> None:
             content = None if value == "null" else value.encode()
             world.kafka.add(ORDERS, MemoryRecord(int(offset), START_MS, None, content))
         for _ in range(2):  # the second look finds that the tail has waited long enough
-            world.sink.cycle()
+            world.sink.poll_and_commit()
             world.now += 61_000
 
     before, last = world.entries()[-2:]

@@ -12,10 +12,10 @@ from botocore.exceptions import EndpointConnectionError
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.connect.registry.client import RegistryClient
 from kafka_s3.connect.registry.options import RegistryOptions
+from kafka_s3.followers.notifications import Webhook
 from kafka_s3.kafka.clients import TOKENS, Clients
 from kafka_s3.model.addresses import ForbiddenAddress, careful_opener, check_url
 from kafka_s3.model.errors import NotificationFailed, RegistryError, SourceError
-from kafka_s3.run.wiring.notifying import Webhook
 from kafka_s3.store.connections import _opened
 from kafka_s3.store.credentials import Credentials, aws_client
 from tests.support.memory_world import BASE

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.avro import AvroPayloads
-from kafka_s3.connect.records.avro_bodies import AvroBodies
-from kafka_s3.connect.records.values import JsonText, Objects, Plain, StructColumns, Values
+from kafka_s3.connect.records.values import AvroBodies, JsonText, Objects, Plain, StructColumns, Values
 from kafka_s3.connect.schemas.arrow import arrow_table
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
@@ -126,7 +125,7 @@ WRITER = {
 
 def bodies_of(payloads: list[bytes]) -> tuple[AvroBodies, ConnectSchema | None]:
     made = AvroPayloads(RegisteredSchema(Language.AVRO, json.dumps(WRITER)), SINK, version=4)
-    found = made.decode(pa.array(payloads, pa.binary()))
+    found = made.decode_payloads(pa.array(payloads, pa.binary()))
     values = found.values
     assert found.failures == []
     assert isinstance(values, AvroBodies)

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.config.option import default_of
-from kafka_s3.connect.config.options.block_gzip import OURS
+from kafka_s3.connect.config.options.spellings import BLOCK_GZIP_OURS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Nulls, Objects, Plain, Values
@@ -27,12 +27,12 @@ from kafka_s3.objects.block_gzip_form import (
     Framing,
     Lines,
     Prefixed,
-    block_gzip_of,
     delimiter_bytes,
     parse_index,
     resume_offset,
 )
 from kafka_s3.objects.format import FormatError
+from kafka_s3.run.wiring.conversion import block_gzip_of
 from tests.support.block_gzip import chunks, opened, texts, written
 from tests.support.examples import examples
 
@@ -302,7 +302,7 @@ def test_delimiters_are_encoded_as_java_encodes_them() -> None:
 
 def test_the_variant_follows_from_the_settings() -> None:
     def variant(**given: Any) -> BlockGzip:
-        values = {row.key: default_of(row) for row in OURS}
+        values = {row.key: default_of(row) for row in BLOCK_GZIP_OURS}
         values |= {f"block.gzip.{key.replace('__', '.')}": value for key, value in given.items()}
         return block_gzip_of(Settings(values, frozenset(), frozenset(), frozenset(), {}, {}))
 

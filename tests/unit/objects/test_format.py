@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects, Plain, StructColumns, Values
+from kafka_s3.connect.schemas.arrow import infer_table
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
-from kafka_s3.connect.schemas.inference import infer_table
 from kafka_s3.model.deflate import ENGINE_BYTES
 from kafka_s3.objects.format import Fitting, Format
 from kafka_s3.objects.parquet import CODECS, parquet_format
@@ -202,7 +202,7 @@ def test_half_a_surrogate_pair_in_a_schemas_text_is_a_question_mark_in_the_objec
     schema = {"type": "struct", "doc": "half: \ud800", "fields": [{"field": "n", "type": "int32", "doc": "\udfff"}]}
     content = json.dumps({"schema": schema, "payload": {"n": 5}}).encode()
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, content))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     ((_, found),) = [(key, data) for key, data in world.store.objects.items() if key.startswith("topics/")]
     assert b"half: ?" in found
 
@@ -224,7 +224,7 @@ def test_a_decimal_that_parquet_has_no_type_for_is_a_dead_letter(scale: str, pre
         schema = {"type": "struct", "fields": [*fields, number] if "x" in value else fields}
         content = json.dumps({"schema": schema, "payload": value}).encode()
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, content))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert [message.origin for message in world.kafka.produced["dlq"]] == [("orders", 0, 1)]
     assert world.frontier() == 3
 
@@ -249,7 +249,7 @@ def test_a_value_that_parquet_cannot_hold_is_a_dead_letter_and_its_neighbours_ar
             "payload": {"n": n, "x": 123456.5 if n == 4 else n + 0.25},
         }
         world.kafka.add(ORDERS, MemoryRecord(n, START_MS, None, json.dumps(document).encode()))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     (content,) = [data for key, data in world.store.objects.items() if key.endswith(".parquet")]
     assert [row["n"] for row in read(content, ".parquet")] == [0, 1, 2, 3, 5, 6, 7, 8]

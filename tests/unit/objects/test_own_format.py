@@ -40,7 +40,7 @@ def test_a_registered_format_is_named_in_format_class() -> None:
     world = World(OWN)
     for offset, text in enumerate((b"one", b"two", b"three")):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, text))
-    world.start().cycle()
+    world.start().poll_and_commit()
     data = {key: content for key, content in world.store.objects.items() if key.startswith("topics/")}
     assert data == {"topics/orders/partition=0/orders+0+0000000000.shout": b"ONE!TWO!"}
 

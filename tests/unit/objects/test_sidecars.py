@@ -31,7 +31,7 @@ def world_with_keys(**config: str) -> World:
     for n in range(2):
         heads = ((("a", b"1.50"),), (("b", b"x"), ("b", b"")))[n]
         world.kafka.add(ORDERS, MemoryRecord(n, START_MS, b"k%d" % n, b'{"n": %d}' % n, heads))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 

@@ -20,7 +20,7 @@ def test_a_sweep_of_any_age_leaves_what_the_sink_goes_on_with() -> None:
     assert [one.verdict for one in judged] == [UploadState.OPEN]
     assert swept.sweep(older_than_ms=0) == Swept(tuple(judged), 0, 0, done=True)
     world.add(range(4, 6))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert list(world.numbers().values()) == [list(range(6))]
 
@@ -56,14 +56,14 @@ def test_uploads_that_a_younger_state_goes_on_with_are_spared() -> None:
     left = world.store.get(first.key)
     world.now += DAY_MS
     world.add(range(4, 8))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.store.put(f"{first.key}-left", left)  # by a driver that died before it could remove it
     world.now += DAY_MS
     kept = KeptFiles(world.store, paths)
 
     assert kept.remove(older_than_ms=DAY_MS, now_ms=world.now) == 1
     world.add(range(8, 10))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert list(world.numbers().values()) == [list(range(10))]
     assert [entry.totals.read for entry in world.entries() if entry.totals.read] == [10]

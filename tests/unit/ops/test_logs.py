@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.model.errors import Fenced, RecordError, StorageUnavailable
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs, told_as_json
 from kafka_s3.store.faults import Fault, raising
@@ -42,7 +42,7 @@ def worked() -> World:
     world = World({"flush.size": "3"})
     world.start()
     world.add(range(4))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 
@@ -79,7 +79,7 @@ def test_a_fenced_driver_says_by_whom(capsys: pytest.CaptureFixture[str]) -> Non
     world.add(range(4, 9))
     log_to_stderr(LogFormat.JSON, verbosity=1)
     with pytest.raises(Fenced):
-        first.cycle()
+        first.poll_and_commit()
     (line,) = told(capsys, "fenced")
 
     assert (line["epoch"], line["by_epoch"], line["level"]) == (1, 2, "info")
@@ -148,7 +148,7 @@ def test_the_line_of_a_round_adds_up(capsys: pytest.CaptureFixture[str]) -> None
         at = world.kafka.heads([ORDERS])[ORDERS]
         world.add(range(at, at + amount))
         world.kafka.add(ORDERS, MemoryRecord(at + amount, START_MS, None, b"{broken"))
-        world.sink.cycle()
+        world.sink.poll_and_commit()
         (line,) = rounds(capsys)
         assert before + line["read"] == line["written"] + line["dead_letters"] + line["skipped"] + line["open"], line
         before = line["open"]
@@ -162,10 +162,10 @@ def test_an_outage_has_a_line_when_it_is_over_and_a_run_when_it_ends(capsys: pyt
     away = [StorageUnavailable("S3 is away.")]
     world.start([Fault("create_upload", lambda _: raising(away[0])("") if away else None, nth=None)], observer)
     world.add(range(1))
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     away.clear()
     world.now += 5000
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     observer.stopped()
     found = lines(capsys)
     assert [line["event"] for line in found] == ["started", "trying again", "round", "recovered", "stopped"]
@@ -188,7 +188,7 @@ def test_what_ends_a_sink_is_a_json_line_with_the_record_that_did_it(capsys: pyt
     world.start()
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, b"{broken"))
     with pytest.raises(RecordError) as stopped:
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert told_as_json(stopped.value)
     (line,) = told(capsys, "failed")
     about = {name: line[name] for name in ("error", "topic", "partition", "offset", "stage")}
@@ -205,5 +205,5 @@ def test_bad_records_are_one_line_a_second_for_each_stage_and_under_strict_one_e
     world.start()
     for offset in range(40):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{broken"))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert [line["records"] for line in told(capsys, "record failed")] == [40]

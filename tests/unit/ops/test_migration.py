@@ -21,14 +21,13 @@ from rich.console import Console
 from kafka_s3.cli.migrate import offsets_given, show_plan
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.connect.naming.keys import BlockNames, Naming, index_key_of
+from kafka_s3.connect.naming.keys import BlockNames, ConnectNames, index_key_of
 from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Block, index_bytes
-from kafka_s3.ops.migration.counts import record_count
+from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.migration.decision import FoundObject, PartitionSurvey, Split, TakeoverVerdict, takeover_decision
-from kafka_s3.ops.migration.keys import KeyReader, ObjectKey
 from kafka_s3.ops.migration.takeover import (
     MigrationRefused,
     Takeover,
@@ -166,66 +165,6 @@ def test_side_by_side_the_offset_is_that_of_the_group_or_nobodys(data: st.DataOb
     assert decision.offset in (10, None)
 
 
-# ------------------------------------------------------------ keys
-
-NAMES = st.text(st.sampled_from("ab0-._"), min_size=1, max_size=6)
-DIRECTORIES = st.text(st.sampled_from("ab0-._=/+ %é\n"), max_size=12)
-NAMINGS = st.builds(
-    Naming,
-    st.sampled_from(["topics", "", "  ", "a/b/", "a+0"]),
-    st.sampled_from(["/", "|", "//"]),
-    st.sampled_from(["+", "-", "_", "~~", "."]),
-    st.integers(1, 14),
-)
-OFFSETS = st.one_of(st.integers(0, 10**4), st.integers(0, 2**63 - 1))
-
-
-@over(
-    NAMINGS,
-    NAMES,
-    st.integers(0, 2000),
-    DIRECTORIES,
-    OFFSETS,
-    st.sampled_from([".json", ".json.gz", ".snappy.parquet"]),
-)
-def test_reading_a_key_gives_what_it_was_made_of(
-    naming: Naming, topic: str, partition: int, directory: str, offset: int, extension: str
-) -> None:
-    tp = TopicPartition(topic, partition)
-    key = naming.key(tp, directory, offset=offset, extension=extension)
-    reader = KeyReader(naming, (topic,), extension)
-
-    assert reader.read(key) == ObjectKey(tp, directory, offset)
-    assert all(key.startswith(folder) for folder in reader.folders())
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "topics/orders/partition=0/orders+0+0000000000.keys.json",
-        "topics/orders/partition=0/orders+0+0000000000.headers.json",
-        "topics/orders/partition=0/orders+0+0000000000.json.gz",
-        "topics/orders/partition=0/orders+0+000000000.json",
-        "topics/orders/partition=0/orders+0+00000000000.json",
-        "topics/orders/partition=0/orders+00+0000000000.json",
-        "topics/orders/partition=0/other+0+0000000000.json",
-        "topics/orders/orders+0+0000000000.json",
-        "topics/other/partition=0/other+0+0000000000.json",
-        "topics/orders/partition=0/_SUCCESS",
-    ],
-)
-def test_other_objects_are_left_aside(key: str) -> None:
-    assert KeyReader(Naming("topics", "/", "+", 10), ("orders",), ".json").read(key) is None
-
-
-def test_of_two_topics_the_longer_one_that_fits_is_meant() -> None:
-    naming = Naming("topics", "_", "-", 3)
-    key = naming.key(TopicPartition("a_a", 0), "d", offset=7, extension=".json")
-    found = KeyReader(naming, ("a", "a_a"), ".json").read(key)
-    assert found is not None
-    assert found.topic_partition.topic == "a_a"
-
-
 # ------------------------------------------------------------ counts
 
 
@@ -313,7 +252,7 @@ def test_what_makes_a_split_depend_on_the_clock(
 
 
 def naming_key(offset: int, directory: str = "partition=0", extension: str = ".json") -> str:
-    return Naming("topics", "/", "+", 10).key(ORDERS, directory, offset=offset, extension=extension)
+    return ConnectNames("topics", "/", "+", 10).key(ORDERS, directory, offset=offset, extension=extension)
 
 
 def left(*, group: int | None, objects: dict[str, Iterable[int]], records: int = 20, **config: str) -> World:
@@ -335,7 +274,7 @@ def looked(world: World, by_hand: int | None = None) -> Takeover:
 def gone_on(world: World) -> list[int]:
     """Takes over and drains; every number in the bucket."""
     apply(looked(world), world.log(), world.kafka)
-    world.start().cycle()
+    world.start().poll_and_commit()
     return sorted(n for numbers in world.numbers().values() for n in numbers)
 
 
@@ -427,7 +366,7 @@ def test_a_sink_that_has_read_records_is_not_migrated_again() -> None:
     plan = looked(world)
     assert apply(plan, world.log(), world.kafka) is not None
     assert apply(plan, world.log(), world.kafka) is None  # still at the start
-    world.start().cycle()
+    world.start().poll_and_commit()
     with pytest.raises(MigrationRefused, match="already: this sink has taken over"):
         apply(plan, world.log(), world.kafka)
 
@@ -473,7 +412,7 @@ def block_world(
     world.add(range(20))
     names = BlockNames("lake")
     for first, records in files.items():
-        key = names.data_key(ORDERS, first, date=datetime.date(2024, 1, 15))
+        key = names.key_of_day(ORDERS, first, day=datetime.date(2024, 1, 15))
         world.store.put(key, gzip.compress(b"{}\n" * records))
         if indexed or first != max(files):
             world.store.put(index_key_of(key), index_bytes([Block(1, records, 1, 0, first)]))

@@ -42,7 +42,7 @@ def world_at_work(records: int = 7, **config: str) -> World:
     world = World({"flush.size": "2", **config})
     world.add(range(records))
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 
@@ -85,9 +85,9 @@ def test_dead_letters_beyond_the_frontier_are_counted() -> None:
     world = World({**TOLERANT, "flush.size": "4"})
     world.add([0])
     world.kafka.add(ORDERS, MemoryRecord(1, START_MS, None, b"{broken"))
-    world.start().cycle()
+    world.start().poll_and_commit()
     world.now += 120_000
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     place = rows_of(world)[ORDERS]
 
     assert place.progress == Progress(0, None, OffsetSet(((1, 1),)), leader_epoch=0)
@@ -98,14 +98,14 @@ def test_dead_letters_ahead_of_a_position_stay_recorded_while_kafka_has_their_re
     world.add(range(3))
     for offset in (3, 6):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{broken"))
-    world.start().cycle()
+    world.start().poll_and_commit()
     world.kafka.cut(ORDERS, at=5)
     world.add(range(5, 9))
     entry = write_positions(world.log(), world.kafka, {ORDERS: 1})
 
     assert entry is not None
     assert entry.progress == {ORDERS: Progress(1, None, OffsetSet(((3, 3),)), leader_epoch=1)}
-    world.start().cycle()
+    world.start().poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert list(world.numbers().values()) == [[1, 2, 5, 6, 7, 8]]
 
@@ -119,7 +119,7 @@ def test_going_ahead_is_a_gap_and_the_sink_goes_on_there() -> None:
     assert entry.kind is EntryKind.POSITION
     assert entry.gaps == (Gap("orders", 0, 6, 9, "position"),)
     assert entry.progress == {ORDERS: Progress(10, 6, leader_epoch=0)}
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert list(world.numbers().values())[-1] == [10, 11]
     assert world.frontier() == 12
 
@@ -131,7 +131,7 @@ def test_going_back_is_no_gap_and_writes_the_records_again() -> None:
     assert entry is not None
     assert entry.gaps == ()
     assert entry.progress == {ORDERS: Progress(3, 3, leader_epoch=0)}
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert [key[-6:-5] for key in world.numbers()] == ["0", "2", "4", "3", "5"]
 
 
@@ -141,7 +141,7 @@ def test_a_running_driver_is_fenced_by_a_move() -> None:
     world.add(range(7, 10))
 
     with pytest.raises(Fenced):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
 
 def test_a_sink_without_a_log_gets_its_first_position() -> None:
@@ -152,7 +152,7 @@ def test_a_sink_without_a_log_gets_its_first_position() -> None:
     assert entry is not None
     assert entry.gaps == ()
     assert entry.topic_ids == {"orders": "id-orders"}
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert list(world.numbers().values()) == [[5, 6]]
 
 
@@ -298,7 +298,7 @@ def died_before_publication(*, records_begin: int = 0) -> World:
     world = world_at_work()
     world.add([7])
     world.start([failure("complete_upload", None)])
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     for upload_id, upload in world.store.uploads.items():
         world.store.abort_upload(upload.key, upload_id)
     world.kafka.trim(ORDERS, start=records_begin)
@@ -315,7 +315,7 @@ def test_a_committed_file_whose_upload_is_gone_is_left_to_a_run() -> None:
 def test_a_move_behind_a_file_whose_upload_is_gone_writes_its_records_anew() -> None:
     world = died_before_publication()
     entry = write_positions(world.log(), world.kafka, {ORDERS: 6})
-    world.start().cycle()
+    world.start().poll_and_commit()
 
     assert entry is not None
     assert not [gap for found in world.entries() for gap in found.gaps]
@@ -327,7 +327,7 @@ def test_a_move_records_a_gap_where_upload_and_records_are_gone() -> None:
     write_positions(world.log(), world.kafka, {ORDERS: 8})
     assert [gap for found in world.entries() for gap in found.gaps] == [Gap("orders", 0, 6, 7, "unpublished")]
     world.add([8, 9])
-    world.start().cycle()
+    world.start().poll_and_commit()
 
     assert list(world.numbers().values())[-1] == [8, 9]
 

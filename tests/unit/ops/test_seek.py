@@ -7,6 +7,7 @@ import io
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -17,13 +18,13 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.seek import seek, show
 from kafka_s3.connect.naming.keys import (
+    INDEX_EXTENSION,
     BlockNames,
-    DataKey,
     DateLayout,
+    ObjectKey,
     ObjectNames,
-    UploadNames,
     index_key_of,
-    parse_data_key,
+    read_block_key,
 )
 from kafka_s3.connect.records.values import Plain
 from kafka_s3.model.errors import ConfigError
@@ -89,7 +90,7 @@ def put_file(
     values = [record(offset) + mark for offset in range(start, until)]
     encoder.append_keyed(Plain(pa.array(values, pa.binary())), [b"key"] * len(values))
     encoder.finish()
-    key = names.data_key(EVENTS, start, date=day)
+    key = names.key_of_day(EVENTS, start, day=day)
     store.bucket.put(key, encoder.take())
     store.bucket.put(index_key_of(key), encoder.index(start))
     return key
@@ -114,24 +115,27 @@ def store() -> Watched:
 
 
 def test_names_are_those_of_the_original() -> None:
-    assert NAMES.data_key(EVENTS, 0, date=DAY) == "systest/2016-02-24/system-test-00000-000000000000.gz"
-    assert NAMES.index_key(EVENTS, 100, date=DAY) == "systest/2016-02-24/system-test-00000-000000000100.index.json"
+    assert NAMES.key_of_day(EVENTS, 0, day=DAY) == "systest/2016-02-24/system-test-00000-000000000000.gz"
+    assert (
+        NAMES.key_of_day(EVENTS, 100, day=DAY, extension=INDEX_EXTENSION)
+        == "systest/2016-02-24/system-test-00000-000000000100.index.json"
+    )
     assert NAMES.pointer_key(EVENTS) == "systest/last_chunk_index.system-test-00000.txt"
-    assert BlockNames("").data_key(EVENTS, 0, date=DAY) == "2016-02-24/system-test-00000-000000000000.gz"
+    assert BlockNames("").key_of_day(EVENTS, 0, day=DAY) == "2016-02-24/system-test-00000-000000000000.gz"
     assert BlockNames("a/").pointer_key(EVENTS) == "a/last_chunk_index.system-test-00000.txt"
 
 
 def test_the_later_forks_names_begin_with_the_topic() -> None:
     names = BlockNames("p", DateLayout.BY_TOPIC)
-    assert names.data_key(EVENTS, 7, date=DAY) == "p/system-test/2016-02-24/00000-000000000007.gz"
+    assert names.key_of_day(EVENTS, 7, day=DAY) == "p/system-test/2016-02-24/00000-000000000007.gz"
     assert names.pointer_key(EVENTS) == "p/system-test/last_chunk_index.00000.txt"
 
 
 def test_wider_numbers_are_not_cut() -> None:
     wide = TopicPartition("t", 123456)
-    key = BlockNames().data_key(wide, 1234567890123, date=DAY)
+    key = BlockNames().key_of_day(wide, 1234567890123, day=DAY)
     assert key == "2016-02-24/t-123456-1234567890123.gz"
-    assert parse_data_key(key, "") == DataKey("t", 123456, 1234567890123, DAY)
+    assert read_block_key(key, "") == ObjectKey(wide, DAY.isoformat(), 1234567890123, ".gz")
 
 
 @given(
@@ -145,8 +149,8 @@ def test_wider_numbers_are_not_cut() -> None:
 def test_every_data_key_says_what_it_was_made_of(
     topic: str, partition: int, offset: int, day: datetime.date, prefix: str, layout: DateLayout
 ) -> None:
-    key = BlockNames(prefix, layout).data_key(TopicPartition(topic, partition), offset, date=day)
-    assert parse_data_key(key, prefix) == DataKey(topic, partition, offset, day)
+    key = BlockNames(prefix, layout).key_of_day(TopicPartition(topic, partition), offset, day=day)
+    assert read_block_key(key, prefix) == ObjectKey(TopicPartition(topic, partition), day.isoformat(), offset, ".gz")
 
 
 @pytest.mark.parametrize(
@@ -162,17 +166,17 @@ def test_every_data_key_says_what_it_was_made_of(
     ],
 )
 def test_other_keys_are_no_data_keys(key: str) -> None:
-    assert parse_data_key(key, "systest") is None
+    assert read_block_key(key, "systest") is None
 
 
 def test_the_day_of_an_upload_is_that_of_its_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     late = 1456354800000  # 2016-02-24T23:00:00Z
-    utc: ObjectNames = UploadNames(NAMES)
+    utc: ObjectNames = NAMES
     assert (
-        utc.at(late).key(EVENTS, "", offset=5, extension=".gz")
+        utc.at_time(late).key(EVENTS, "", offset=5, extension=".gz")
         == "systest/2016-02-24/system-test-00000-000000000005.gz"
     )
-    east = UploadNames(NAMES, datetime.timezone(datetime.timedelta(hours=2))).at(late)
+    east = replace(NAMES, zone=datetime.timezone(datetime.timedelta(hours=2))).at_time(late)
     key = east.key(EVENTS, "", offset=5, extension=".gz")
     assert key == "systest/2016-02-25/system-test-00000-000000000005.gz"
     assert east.pointer(EVENTS, key) == (
@@ -182,7 +186,7 @@ def test_the_day_of_an_upload_is_that_of_its_zone(monkeypatch: pytest.MonkeyPatc
     with monkeypatch.context() as changed:
         changed.setenv("TZ", "Asia/Tokyo")
         time.tzset()
-        local = UploadNames(NAMES, None).at(late).key(EVENTS, "", offset=5, extension=".gz")
+        local = replace(NAMES, zone=None).at_time(late).key(EVENTS, "", offset=5, extension=".gz")
     time.tzset()
     assert local == key
 
@@ -281,7 +285,7 @@ def test_reading_goes_on_past_a_gap_between_files(store: Watched) -> None:
 
 
 def test_files_of_other_topics_and_partitions_are_not_looked_at(store: Watched) -> None:
-    other = BlockNames("systest").data_key(TopicPartition("system-test", 1), 505, date=DAY)
+    other = BlockNames("systest").key_of_day(TopicPartition("system-test", 1), 505, day=DAY)
     store.bucket.put(other, b"never read")
     store.bucket.put("systest/2016-02-24/more-system-test-00000-000000000505.gz", b"never read")
     assert read(store, 505) == [(505, record(505))]
@@ -320,7 +324,7 @@ def test_an_empty_first_block_is_never_fetched() -> None:
     encoder = BlockGzipFile(None, variant=BlockGzip(Lines(), 1))
     encoder.append(Plain(pa.array(["large", "b"])))
     encoder.finish()
-    key = NAMES.data_key(EVENTS, 0, date=DAY)
+    key = NAMES.key_of_day(EVENTS, 0, day=DAY)
     found.bucket.put(key, encoder.take())
     found.bucket.put(index_key_of(key), encoder.index(0))
     assert read(found, 0, None) == [(0, b"large"), (1, b"b")]

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafka_s3.connect.naming.keys import BlockKeys, BlockNames, DateLayout, Naming, PartitionedKeys, UploadNames
 from kafka_s3.engine.open_files.states import HintUnusable
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
-from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.sweep import (
     JudgedUpload,
     Sweeper,
@@ -104,7 +101,7 @@ def crashed_before_completing(world: World) -> list[str]:
     world.add(range(2))
     sink.poll()
     with pytest.raises(StorageUnavailable):
-        sink.step()
+        sink.commit_due()
     return list(world.store.uploads)
 
 
@@ -181,45 +178,6 @@ def test_a_refused_abort_is_an_error() -> None:
         swept.abort(swept.judged(older_than_ms=DAY_MS))
 
 
-TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,12}", fullmatch=True)
-DIRECTORIES = st.lists(st.from_regex(r"[a-z0-9=.+-]{1,8}", fullmatch=True), max_size=3).map("/".join)
-
-
-@given(
-    topic=TOPICS,
-    directory=DIRECTORIES,
-    partition=st.integers(0, 10**5),
-    offset=st.integers(0, 10**12),
-    extension=st.sampled_from([".json", ".json.gz", ".snappy.parquet", ".keys.avro", ".bin", ""]),
-    topics_dir=st.sampled_from(["topics", "", "a/b", "topics/"]),
-)
-def test_every_key_that_a_sink_gives_is_known_as_its_own_and_as_no_other_topics(
-    topic: str, directory: str, partition: int, offset: int, extension: str, topics_dir: str
-) -> None:
-    naming = Naming(topics_dir, "/", "+", 10)
-    keys = PartitionedKeys(naming)
-    key = naming.key(TopicPartition(topic, partition), directory, offset=offset, extension=extension)
-    assert key.startswith(keys.prefixes([topic]))
-    assert keys.owner(key, [topic]) is not None
-    assert keys.owner(key, [f"{topic}x", f"x{topic}"]) is None
-
-
-@pytest.mark.parametrize("layout", DateLayout)
-@pytest.mark.parametrize("prefix", ["", "logs", "logs/"])
-def test_the_objects_of_a_block_gzip_sink_are_known_by_its_own_layout(layout: DateLayout, prefix: str) -> None:
-    names = BlockNames(prefix, layout)
-    keys, place = BlockKeys(names), TopicPartition("orders-eu", 3)
-    uploads = UploadNames(names, now_ms=START_MS)
-    made = [uploads.key(place, "", offset=7, extension=e) for e in (".gz", ".index.json")] + [names.pointer_key(place)]
-    other = UploadNames(BlockNames(prefix, next(one for one in DateLayout if one is not layout)), now_ms=START_MS)
-    for key in made:
-        assert key.startswith(keys.prefixes(["orders-eu"]))
-        assert keys.owner(key, ["orders-eu", "orders"]) is not None
-        assert keys.owner(key, ["orders", "eu"]) is None
-    assert keys.owner(other.key(place, "", offset=7, extension=".gz"), ["orders-eu"]) is None
-    assert keys.owner(f"{prefix}backup.txt", ["orders-eu"]) is None
-
-
 @pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("30m", 1_800_000), ("24h", DAY_MS), ("7d", 7 * DAY_MS)])
 def test_ages_have_a_unit(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
@@ -254,7 +212,7 @@ def world_with_a_state_that_could_not_be_deleted() -> World:
     world.start([failure(Verb.DELETE, None, matches=lambda key: "/open/" in key)])
     for first in (0, 10):
         world.add(range(first, first + 10))
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert len([key for key in world.store.objects if "/open/" in key]) == 2
     assert len(world.store.uploads) == 1
     return world

@@ -7,13 +7,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.connect.config.classes import MANAGED_CLOUD, SELF_MANAGED, offered
-from kafka_s3.connect.config.dialects.cloud_keys import REPLACED
-from kafka_s3.connect.config.option import Option, OptionGroup, Type
+from kafka_s3.connect.config.classes import MANAGED_CLOUD, SELF_MANAGED, TRANSFORM_GROUP, offered
+from kafka_s3.connect.config.dialects.managed_cloud import REPLACED
+from kafka_s3.connect.config.option import (
+    InvalidValue,
+    KnownClass,
+    OneOf,
+    OneOfAnyCase,
+    Option,
+    OptionGroup,
+    Type,
+    did_you_mean,
+)
 from kafka_s3.connect.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD, CLOUD_OPTIONS, OPTIONS, TRANSFORM_OPTIONS
 from kafka_s3.connect.config.plugins import CLASS_KEYS, plugin
-from kafka_s3.connect.config.transform_classes import TRANSFORM_GROUP
-from kafka_s3.connect.config.valid_values import InvalidValue, KnownClass, OneOf, OneOfAnyCase, did_you_mean
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import ConfigError, Problem
 

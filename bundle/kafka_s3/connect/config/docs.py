@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.connect.config import worker
-from kafka_s3.connect.config.option import Option, OptionGroup, OptionStatus, Type
+from kafka_s3.connect.config.option import KnownClass, Option, OptionGroup, OptionStatus, Type
 from kafka_s3.connect.config.options.table import CLOUD_OPTIONS, EXACT, OPTIONS, TRANSFORM_OPTIONS
-from kafka_s3.connect.config.valid_values import KnownClass
+from kafka_s3.connect.config.read import IGNORED, IGNORED_PREFIXES, TAKEN
 
 MADE: Final = "<!-- Made from the option table by `python -m kafka_s3.connect.config.docs`; do not edit by hand. -->"
 INTRODUCTION: Final = f"""# Configuration
@@ -303,10 +302,8 @@ def _status(option: Option) -> str:
 
 
 def _worker() -> str:
-    taken = ", ".join(f"`{key}`" for key in worker.TAKEN)
-    ignored = ", ".join(
-        f"`{key}`" for key in sorted((*worker.IGNORED, *(f"{prefix}*" for prefix in worker.IGNORED_PREFIXES)))
-    )
+    taken = ", ".join(f"`{key}`" for key in TAKEN)
+    ignored = ", ".join(f"`{key}`" for key in sorted((*IGNORED, *(f"{prefix}*" for prefix in IGNORED_PREFIXES))))
     return f"""The worker's properties can be given beside the connector's file. The connector's own settings win; a connector that names
 a converter gets none of the worker's settings of that converter.
 

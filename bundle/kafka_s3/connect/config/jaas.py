@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kafka_s3.connect.config.valid_values import InvalidValue, Value
+from kafka_s3.connect.config.option import InvalidValue, Value, accepts
 from kafka_s3.model.text import Secret
 
 PACKAGE: Final = "org.apache.kafka.common.security."
@@ -94,16 +94,11 @@ class Login:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class OneLogin:
+@accepts("one PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule or IAMLoginModule")
+def login_text(value: Value) -> Value:
     """A JAAS configuration of one allowed login module."""
-
-    text: str = "one PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule or IAMLoginModule"
-
-    def accept(self, value: Value) -> Value:
-        """The configuration as it is. Raises InvalidValue."""
-        read_login(value.reveal() if isinstance(value, Secret) else str(value))
-        return value
+    read_login(value.reveal() if isinstance(value, Secret) else str(value))
+    return value
 
 
 def read_login(text: str) -> Login:

@@ -1,14 +1,171 @@
-"""What is a row of the option table, and how does a text become its value?"""
+"""What is a row of the option table, and which texts are values of it?
+
+Texts become values in two steps: by the row's type, then by its `valid`, an object that accepts a value or says which rule it breaks.
+"""
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final, Protocol
+from urllib.parse import urlsplit
 
-from kafka_s3.connect.config.valid_values import INT_MAX, LONG_MAX, Anything, InvalidValue, Valid, Value
 from kafka_s3.model.text import MASK, Secret
+
+Value = str | int | bool | tuple[str, ...] | Secret | None
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+
+class InvalidValue(ValueError):
+    """A text is not a value of its option: the rule it breaks and a remedy, both free of the text itself."""
+
+    def __init__(self, rule: str, remedy: str = "") -> None:
+        self.rule, self.remedy = rule, remedy
+        super().__init__(rule)
+
+
+class Valid(Protocol):
+    """What values a key takes beyond its type."""
+
+    @property
+    def text(self) -> str:
+        """The values, for the reference page."""
+        ...
+
+    def accept(self, value: Value) -> Value:
+        """The value in its canonical form. Raises InvalidValue."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The values that a function accepts: it gives each in its canonical form, or raises InvalidValue."""
+
+    text: str
+    accept: Callable[[Value], Value]
+
+
+def accepts(text: str) -> Callable[[Callable[[Value], Value]], Accepted]:
+    """Makes a function what a row's values have to pass; `text` says the values, for the reference page."""
+    return lambda accept: Accepted(text, accept)
+
+
+@accepts("")
+def anything(value: Value) -> Value:
+    """Every value of the type."""
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Integers from `low` to `high`, both included."""
+
+    low: int
+    high: int = LONG_MAX
+
+    @property
+    def text(self) -> str:
+        """The range in words."""
+        return f"at least {self.low}" if self.high == LONG_MAX else f"{self.low} to {self.high}"
+
+    def accept(self, value: Value) -> Value:
+        """The number, if it lies in the range."""
+        if isinstance(value, int) and self.low <= value <= self.high:
+            return value
+        raise InvalidValue(f"must be {self.text}.")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A fixed set of texts, by exact case."""
+
+    values: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The texts."""
+        return ", ".join(value or "blank" for value in self.values)
+
+    def accept(self, value: Value) -> Value:
+        """The text, if it is one of the set."""
+        if value in self.values:
+            return value
+        raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class OneOfAnyCase:
+    """A fixed set of texts, in any case."""
+
+    values: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The texts."""
+        return f"{', '.join(self.values)} (any case)"
+
+    def accept(self, value: Value) -> Value:
+        """The text as the set spells it."""
+        found = {known.lower(): known for known in self.values}.get(str(value).lower())
+        if found is None:
+            raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClass:
+    """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for.
+
+    `others` are classes that are not here, each with what to do instead.
+    """
+
+    names: Mapping[str, str]
+    registered: Callable[[], Iterable[str]] = tuple
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The Java names, each with ours where it is not part of it."""
+        return ", ".join(dict.fromkeys(self.names)) + f"; or by our names: {', '.join(self._ours())}"
+
+    def _ours(self) -> list[str]:
+        return [*dict.fromkeys(self.names.values())]
+
+    def accept(self, value: Value) -> Value:
+        """Our name of the class."""
+        given = str(value)
+        ours = [*self._ours(), *self.registered()]
+        # of two classes with one simple name the first has it
+        simple = {java.rpartition(".")[2]: name for java, name in reversed(list(self.names.items()))}
+        if given in self.names or given in simple or given in ours:
+            return self.names.get(given) or simple.get(given, given)
+        if given in self.others:
+            raise InvalidValue("is a class that this sink does not have.", self.others[given])
+        bare = given.rpartition(".")[2]
+        if bare in simple:
+            raise InvalidValue("is not a known class.", f"Did you mean {bare}?")
+        names = [*simple, *(name for name in ours if name not in simple)]
+        raise InvalidValue("is not a known class.", f"{did_you_mean(bare, names)} {_nearest(bare, names)}".strip())
+
+
+def _nearest(given: str, known: Iterable[str]) -> str:
+    """A sentence with the known names that are most like one, five at most."""
+    names = {name.lower(): name for name in reversed([*known])}
+    near = [names[one] for one in difflib.get_close_matches(given.lower(), names, n=5, cutoff=0.0)]
+    return f"The nearest that there are: {', '.join(near)}."
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A sentence that names the nearest known name other than itself, or nothing."""
+    spelt = {name.lower(): name for name in known if name and name != given}
+    near = difflib.get_close_matches(given.lower(), spelt, n=1, cutoff=0.75)
+    return f"Did you mean {spelt[near[0]]}?" if near else ""
+
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SENSITIVE = re.compile(
@@ -74,7 +231,7 @@ class Option:
     default: str | None
     doc: str
     group: OptionGroup = OptionGroup.PLUGIN
-    valid: Valid = field(default_factory=Anything)
+    valid: Valid = anything
     since: str = "0.1.0"
     status: OptionStatus = OptionStatus.ACTED_ON
     note: str = ""
@@ -167,3 +324,110 @@ def sensitive(key: str, type_: Type = Type.STRING) -> bool:
 def masked(key: str, text: str, type_: Type = Type.STRING) -> str:
     """The text, or what may be shown of it: nothing of a sensitive key, no user and password of an address."""
     return MASK if sensitive(key, type_) else _USER_IN_URL.sub(MASK, text)
+
+
+TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""Kafka's own rule for topic names."""
+BUCKET: Final = re.compile(r"(?!.*\.\.|\d+(?:\.\d+){3}$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+OLD_BUCKET: Final = re.compile(r"[A-Za-z0-9._-]{3,255}")
+"""What S3 gave out in us-east-1 before March 2018."""
+_ARN: Final = re.compile(r"arn:[\w-]+:s3[\w-]*:[^/\s]*[:/]accesspoint[:/][\w./-]+")
+_WITH_FOLDER: Final = re.compile(r"(?:s3[an]?://)?[^/:]+/.*")
+_BROKER: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+_.-]*://)?(?:\[[0-9a-zA-Z:.%]+\]|[0-9a-zA-Z_.%-]+):([0-9]{1,5})")
+_REGION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+AWS_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
+_PLACEHOLDER: Final = re.compile(r"<[A-Za-z][\w .-]*>")
+_UNRENDERED: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_VARIABLE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+_NAMED_GROUPS: Final = "transforms."
+"""Below it `${NAME}` may be a group of a regular expression."""
+_DELIMITERS: Final = ("directory.delim", "file.delim")
+
+
+@accepts("3 to 63 lower-case letters, digits, dots and hyphens; or an access point's ARN")
+def bucket_name(value: Value) -> Value:
+    """A bucket, or the ARN of an access point."""
+    given = str(value)
+    if not given or BUCKET.fullmatch(given) or OLD_BUCKET.fullmatch(given) or _ARN.fullmatch(given):
+        return value
+    remedy = "The folder in it is topics.dir." if _WITH_FOLDER.fullmatch(given) else ""
+    raise InvalidValue(
+        f"is no name of a bucket: those have {bucket_name.text}.", f"Write the bucket alone. {remedy}".strip()
+    )
+
+
+@accepts("letters, digits, dots, underscores and hyphens, 249 at most")
+def topic_names(value: Value) -> Value:
+    """Topics, or one; blank and repeated parts of a list do not count."""
+    names = tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else (str(value),)
+    if all(not name or TOPIC.fullmatch(name) for name in names):
+        return names if isinstance(value, tuple) else value
+    plain = isinstance(value, tuple) and any(re.search(r"[*+?|()\[\]^$]", name) for name in names)
+    remedy = "A pattern of names goes into topics.regex." if plain else "Write the names as Kafka has them."
+    raise InvalidValue(f"is no topic name: those have {topic_names.text}.", remedy)
+
+
+@accepts("an address, for example https://host:9000")
+def http_address(value: Value) -> Value:
+    """An address of HTTP; without a scheme `https://` is meant, as in the original."""
+    given = str(value or "").strip()
+    if given and not _is_http(given if "://" in given else f"https://{given}"):
+        raise InvalidValue(f"is not {http_address.text}.", "Write https://host:port, or http:// without TLS.")
+    return value
+
+
+@accepts("host:port,host:port")
+def broker_list(value: Value) -> Value:
+    """Kafka's brokers: each `host:port`, with a protocol before it where one is written."""
+    wrong = [part for part in _parts(str(value)) if not _is_broker(part)]
+    if wrong:
+        raise InvalidValue(
+            "must be brokers as host:port, separated by commas.", "For example broker-1:9092,broker-2:9092."
+        )
+    return value
+
+
+@accepts("a region's code, for example eu-west-1")
+def region_code(value: Value) -> Value:
+    """A region's code, of AWS or of whoever serves `store.url`."""
+    if _REGION.fullmatch(str(value)):
+        return value
+    raise InvalidValue("must be the code of a region.", "For example eu-west-1.")
+
+
+def check_rendered(key: str, text: str) -> None:
+    """Raises InvalidValue where a key or its text waits for a tool: `{{ variable }}`, or `${VARIABLE}`, which no shell has replaced."""
+    if _UNRENDERED.search(key) or _UNRENDERED.search(text):
+        meant = "Where braces are meant, put the value into a variable and write ${env:NAME}."
+        raise InvalidValue("holds {{ }}: a template that was not rendered.", f"Render the file first. {meant}")
+    variable = _VARIABLE.search(text)
+    if variable and not key.startswith(_NAMED_GROUPS):
+        rule = f"holds ${{{variable[1]}}}, which is no reference: nothing replaces it."
+        raise InvalidValue(rule, f"An environment variable is written ${{env:{variable[1]}}}.")
+
+
+def check_filled_in(option: Option, text: str) -> None:
+    """Raises InvalidValue where a text, or a part of a list, is a guide's `<place-holder>`."""
+    parts = _parts(text) if option.type is Type.LIST else [text.strip()]
+    if option.trimmed and option.key not in _DELIMITERS and any(_PLACEHOLDER.fullmatch(part) for part in parts):
+        raise InvalidValue(
+            "is the place where a guide leaves the value to you.", "Write your own, without the brackets."
+        )
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _is_broker(text: str) -> bool:
+    found = _BROKER.fullmatch(text)
+    return found is not None and not text.lower().startswith("http") and 0 < int(found[1]) < 65536
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        misspelt = parts.hostname in ("http", "https")  # `http//host` and `http:/host`
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and not misspelt and parts.port != 0
+    except ValueError:
+        return False

@@ -14,11 +14,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar
 
-from kafka_s3.connect.config.classes import FORMAT_GROUP, PARTITIONER_GROUP, offered
-from kafka_s3.connect.config.option import Option, Type, default_of, sensitive
+from kafka_s3.connect.config.classes import FORMAT_GROUP, PARTITIONER_GROUP, TRANSFORM_GROUP, offered
+from kafka_s3.connect.config.option import InvalidValue, Option, Type, default_of, sensitive
 from kafka_s3.connect.config.options.table import BLOCK_GZIP, CLOUD, option_of
-from kafka_s3.connect.config.transform_classes import TRANSFORM_GROUP
-from kafka_s3.connect.config.valid_values import InvalidValue
 from kafka_s3.model.errors import ConfigError, Problem
 
 Made = TypeVar("Made", bound=Callable[..., Any])

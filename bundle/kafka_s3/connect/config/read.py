@@ -1,17 +1,116 @@
-"""What does a configuration file say? JSON, Java properties and YAML become texts by key; nothing is judged here but the form."""
+"""What do a configuration file and Connect's worker file say? Both become texts by key; nothing is judged here but the form.
+
+A configuration is JSON, Java properties or YAML (Strimzi's `KafkaConnector`, or the maps that JSON files hold). Of the worker file only
+clients and converters matter to a sink.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kafka_s3.connect.config.config_file import ConfigFile, empty, fault, repeated
+from kafka_s3.connect.config.option import did_you_mean
 from kafka_s3.connect.config.options.table import presentable
-from kafka_s3.connect.config.valid_values import did_you_mean
 from kafka_s3.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A file's settings by key, what is odd about its form, and which of its values have none that a configuration takes."""
+
+    texts: dict[str, str]
+    warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def repeated(pairs: Sequence[tuple[str, Any]], path: Path) -> tuple[Problem, ...]:
+    """A warning for each key that occurs more than once in one object."""
+    last = dict(pairs)
+    counts = Counter(key for key, _ in pairs)
+    rule = f"is the last of several in {path.name}, and the one that counts, as in Connect."
+    return tuple(
+        Problem(key, presentable(key, str(last[key])), rule, "Keep one of them.") for key, n in counts.items() if n > 1
+    )
+
+
+def empty(path: Path) -> ConfigError:
+    """The error of a file without any key."""
+    return fault(
+        path, None, "is empty: it holds no key.", "Write keys and values; kafka-s3 new makes a first configuration."
+    )
+
+
+def fault(path: Path, place: str | None, rule: str, remedy: str = "") -> ConfigError:
+    """The error of a file that cannot be read as what it is."""
+    return ConfigError([Problem(str(path), place or "configuration file", rule, remedy)])
+
+
+KIND: Final = "KafkaConnector"
+"""The resource of Strimzi's operator: `metadata.name`, `spec.class`, `spec.tasksMax`, and the rest in `spec.config`."""
+_NULLS: Final = ("", "~", "null", "Null", "NULL")
+
+
+def read_yaml(text: str, path: Path) -> tuple[Any, list[Problem]]:
+    """The document as JSON would have it, and a warning for each key that a map repeats.
+
+    Numbers and booleans keep their spelling. Of several documents the one that is a `KafkaConnector` counts. Raises ConfigError where
+    the text is no YAML, and where there is not one document that can be meant.
+    """
+    import yaml  # few need the parser
+
+    warnings: list[Problem] = []
+
+    class Loader(yaml.BaseLoader):
+        """Every scalar as the text it is written as."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            keys = [(str(self.construct_object(key)), getattr(value, "value", "")) for key, value in node.value]
+            warnings.extend(repeated(keys, path))
+            return super().construct_mapping(node, deep)
+
+        def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+            plain = node.style is None
+            return None if plain and node.value in _NULLS else str(super().construct_scalar(node))
+
+    try:
+        documents = [one for one in yaml.load_all(text, Loader) if one is not None]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else None
+        raise fault(path, place, f"is not valid YAML: {error.problem or error}.", "Mend the file there.") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise fault(path, None, f"is not valid YAML: {error}.", "Mend the file.") from None
+    return _connector(_only(documents, path), path), warnings
+
+
+def _only(documents: Sequence[Any], path: Path) -> Any:
+    connectors = [one for one in documents if isinstance(one, dict) and one.get("kind") == KIND]
+    chosen = connectors or documents
+    if len(chosen) != 1:
+        what = f"holds {len(chosen)} {'connectors' if connectors else 'documents'}."
+        raise fault(path, None, what, "Give a file with one connector.")
+    return chosen[0]
+
+
+def _connector(document: Any, path: Path) -> Any:
+    if not isinstance(document, dict) or "kind" not in document:
+        return document
+    spec = document.get("spec")
+    if document["kind"] != KIND or not isinstance(spec, dict):
+        rule = f"is a resource of kind {document['kind']}, which holds no connector's configuration."
+        raise fault(path, None, rule, f"Give the {KIND} of the sink: its spec has class, tasksMax and config.")
+    outside = {"connector.class": spec.get("class"), "tasks.max": spec.get("tasksMax")}
+    config = {**(spec.get("config") or {}), **{key: text for key, text in outside.items() if text is not None}}
+    return {"name": (document.get("metadata") or {}).get("name"), "config": config}
+
 
 CONFIGURATIONS: Final = (".json", ".properties", ".yaml", ".yml")
 """How the names of configuration files end."""
@@ -46,8 +145,6 @@ def read_form(path: Path) -> ConfigFile:
         way_out = "Write the pairs of config_sensitive and config_nonsensitive as one JSON object, with values, not references."
         raise fault(path, None, "is Terraform's language, whose values Terraform alone knows.", way_out)
     if path.suffix in (".yaml", ".yml"):
-        from kafka_s3.connect.config.yaml_file import read_yaml  # few need the parser
-
         return _settings(*read_yaml(text, path), path)
     if path.suffix == ".properties" or (path.suffix != ".json" and not text.lstrip().startswith("{")):
         found = list(_property_pairs(text, path))
@@ -185,3 +282,69 @@ def _neighbour(path: Path) -> str:
     except OSError:
         near = ""
     return near or "Check the path."
+
+
+CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+TAKEN: Final = ("bootstrap.servers", "offset.flush.interval.ms", "offset.flush.timeout.ms", *CONVERTERS)
+SECURITY: Final = ("security.protocol", "sasl.", "ssl.")
+IGNORED: Final = (
+    "group.id", "client.id", "client.dns.lookup", "listeners", "plugin.path", "plugin.discovery", "connect.protocol",
+    "connector.client.config.override.policy", "task.shutdown.graceful.timeout.ms", "session.timeout.ms", "heartbeat.interval.ms",
+    "rebalance.timeout.ms", "scheduled.rebalance.max.delay.ms", "exactly.once.source.support", "request.timeout.ms",
+    "retry.backoff.ms", "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "receive.buffer.bytes",
+    "send.buffer.bytes", "connections.max.idle.ms", "header.converter.type", "response.http.headers.config", "cluster",
+)  # fmt: skip
+IGNORED_PREFIXES: Final = (
+    "rest.", "admin.", "producer.", "config.storage.", "offset.storage.", "status.storage.", "config.providers", "internal.",
+    "inter.worker.", "topic.creation.", "topic.tracking.", "access.control.", "metric.", "metrics.", "metadata.", "worker.",
+    "socket.", "confluent.", "listeners.", "security.providers", "ssl.client.auth", "ssl.principal.mapping.rules",
+)  # fmt: skip
+
+
+def read_worker(path: Path) -> ConfigFile:
+    """The part of a worker file that matters to a sink, by the connector's own keys; unknown keys stay as they are, to be warned of.
+
+    `bootstrap.servers` becomes `kafka.bootstrap.servers`; `consumer.x` becomes `consumer.override.x`, and so do the worker's
+    own security settings where the consumer has none. Raises ConfigError as `read_config` does.
+    """
+    given = read_config(path)
+    taken = {key: value for key, value in given.texts.items() if not ignored(key)}
+    security = {f"consumer.override.{key}": taken.pop(key) for key in list(taken) if key.startswith(SECURITY)}
+    consumer = {
+        f"consumer.override.{key.removeprefix('consumer.')}": taken.pop(key)
+        for key in list(taken)
+        if key.startswith("consumer.") and not key.startswith("consumer.override.")
+    }
+    if "bootstrap.servers" in taken:
+        taken["kafka.bootstrap.servers"] = taken.pop("bootstrap.servers")
+    return ConfigFile({**security, **consumer, **taken}, given.warnings)
+
+
+def ignored(key: str) -> bool:
+    """Whether a worker key is known to be without meaning for a sink."""
+    return key in IGNORED or key.startswith(IGNORED_PREFIXES)
+
+
+def is_setting(key: str) -> bool:
+    """Whether a key of `read_worker` is a setting of the sink; another one is unknown."""
+    return (
+        key == "kafka.bootstrap.servers"
+        or key in TAKEN
+        or key.startswith(("consumer.override.", *(f"{c}." for c in CONVERTERS)))
+    )
+
+
+def remedy_for(key: str) -> str:
+    """What an unknown worker key may have been meant to be."""
+    return did_you_mean(key, (*TAKEN, *IGNORED))
+
+
+def under(connector: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, str]:
+    """The connector's settings with the worker's as defaults. Who names a converter gets none of the worker's settings of it."""
+    own = {converter for converter in CONVERTERS if converter in connector}
+    defaults = {
+        key: value
+        for key, value in worker.items()
+        if is_setting(key) and not any(key == converter or key.startswith(f"{converter}.") for converter in own)
+    }
+    return {**defaults, **connector}

@@ -11,17 +11,50 @@ secrets of the workspace are looked up, and what `KAFKA_S3_STORED_REFERENCES` na
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kafka_s3.connect.config.read import read_properties, read_text
-from kafka_s3.connect.config.workspace import workspace_source
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from databricks.sdk import WorkspaceClient
+
+SIGNS: Final = ("DATABRICKS_RUNTIME_VERSION", "DATABRICKS_HOST")
+"""Variables of which one is set where a workspace can be asked."""
+
+
+def workspace_source(environment: Mapping[str, str]) -> Callable[[str, str], str | None]:
+    """Secrets of the workspace; none outside of one. Raises what the workspace's client raises where it refuses."""
+
+    @cache
+    def client() -> WorkspaceClient:
+        from databricks.sdk import WorkspaceClient
+
+        return WorkspaceClient()
+
+    def source(scope: str, key: str) -> str | None:
+        if not any(environment.get(sign) for sign in SIGNS):
+            return None
+        from databricks.sdk.errors import NotFound
+
+        try:
+            value = client().secrets.get_secret(scope, key).value
+        except NotFound:
+            return None
+        return base64.b64decode(value).decode() if value is not None else None
+
+    return source
+
 
 SecretSource = Callable[[str, str], str | None]
 """Gives the secret of a scope and a key, None where it has none."""

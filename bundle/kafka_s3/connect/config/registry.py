@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.registry.options import RegistryOptions
-from kafka_s3.connect.registry.serializers import Framing
+from kafka_s3.connect.registry.options import Framing, RegistryOptions
 from kafka_s3.model.text import Secret
 
 WIDTHS: Final = {"8": Framing.APICURIO_8, "4": Framing.APICURIO_4, "either": Framing.APICURIO_EITHER}

@@ -1,17 +1,21 @@
-"""What does a checked configuration say? Typed access to every key, with defaults; nothing secret shows in its text form."""
+"""What does a checked configuration say, and what of it may be shown? Typed access to every key, with defaults.
+
+Nothing secret shows in the text form. `masking` takes secrets out of other texts, `reason_of` out of errors that go into the bucket.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from kafka_s3.connect.config.option import default_of, shown
+from kafka_s3.connect.config.jaas import read_login
+from kafka_s3.connect.config.option import InvalidValue, Value, default_of, sensitive, shown
 from kafka_s3.connect.config.options.table import OPTIONS, option_of, presentable
-from kafka_s3.connect.config.valid_values import Value
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.model.text import MASK, Secret
 
 
@@ -136,3 +140,47 @@ def defaults() -> Mapping[str, Value]:
 
 REGION: Final = str(defaults()["s3.region"])
 """The bucket's region where nothing says another."""
+
+
+PUBLIC: Final = (
+    "username", "clientId", "scope", "awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsStsRegion", "awsRoleAccessKeyId",
+    "awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs",
+)  # fmt: skip
+_IN_URL: Final = re.compile(r"//[^/@\s:]*:([^/@\s]+)@")
+
+
+def reason_of(error: Exception) -> str:
+    """An error's text where it is the product's own and so free of secrets; of others the kind only."""
+    if isinstance(error, SinkError):
+        return f"{type(error).__name__}: {error}"
+    return (
+        f"{type(error).__name__}, which is not an error of the product's own. Its text is in the output of the process."
+    )
+
+
+def _inside(text: str) -> set[str]:
+    """What is secret by itself in a secret that has parts: the options of a login, and the password of `user:password`."""
+    if ";" in text and "=" in text:
+        try:
+            return {value.reveal() for name, value in read_login(text).options.items() if name not in PUBLIC}
+        except InvalidValue:
+            return set()
+    return {text.partition(":")[2]} if text.count(":") == 1 else set()
+
+
+def masking(settings: Settings) -> Callable[[str], str]:
+    """Takes the secrets of resolved settings out of texts, should one be in them all the same."""
+    secrets = set[str]()
+    for key, value in settings.values.items():
+        text = value.reveal() if isinstance(value, Secret) else shown(value)
+        if isinstance(value, Secret) or key in settings.concealed or sensitive(key):
+            secrets |= {text, *_inside(text)}
+        secrets |= set(_IN_URL.findall(text))
+    ordered = sorted((text for text in secrets if len(text.strip()) > 3 and text != MASK), key=len, reverse=True)
+
+    def mask(text: str) -> str:
+        for secret in ordered:
+            text = text.replace(secret, MASK)
+        return text
+
+    return mask

@@ -6,11 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_s3.connect.config.option import Option, Type, default_of, parse
-from kafka_s3.connect.config.options.transforms import REQUIRED_BLANKS, SETTINGS
-from kafka_s3.connect.config.plugins import plugin
-from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.transform_classes import (
+from kafka_s3.connect.config.classes import (
     JAVA_NAMES,
     OTHER_TRANSFORMS,
     PREDICATES,
@@ -19,7 +15,19 @@ from kafka_s3.connect.config.transform_classes import (
     TRANSFORMS,
     registered_transforms,
 )
-from kafka_s3.connect.config.valid_values import InvalidValue, KnownClass, Value, did_you_mean
+from kafka_s3.connect.config.option import (
+    InvalidValue,
+    KnownClass,
+    Option,
+    Type,
+    Value,
+    default_of,
+    did_you_mean,
+    parse,
+)
+from kafka_s3.connect.config.options.transforms import REQUIRED_BLANKS, SETTINGS
+from kafka_s3.connect.config.plugins import plugin
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.text import Secret
 
 STEP_KEYS: Final = ("type", "predicate", "negate")
@@ -265,7 +273,7 @@ def _between(made: Configured, prefix: str) -> list[KeyFault]:
 
 
 def _paths(made: Configured, prefix: str) -> list[KeyFault]:
-    from kafka_s3.connect.config.options.transform_values import field_path, json_path
+    from kafka_s3.connect.config.options.transforms import field_path, json_path
 
     try:
         if made.kind == "extract_field" and made.text("field.syntax.version") == "V2":

@@ -1,4 +1,7 @@
-"""Is a configuration usable? Every problem at once, before anything is read from Kafka or S3."""
+"""Is a configuration usable? Every problem at once, before anything is read from Kafka or S3.
+
+The spelling first, then keys one by one, values that follow from others, and the rules across keys.
+"""
 
 from __future__ import annotations
 
@@ -8,67 +11,170 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.connect.config.classes import CONVERTER_SETTINGS
-from kafka_s3.connect.config.config_file import ConfigFile, empty
-from kafka_s3.connect.config.derived import with_derived
-from kafka_s3.connect.config.dialects.cloud_keys import translations
-from kafka_s3.connect.config.dialects.others import another_products
-from kafka_s3.connect.config.dialects.spelled import SpelledConfig
-from kafka_s3.connect.config.dialects.spelling import self_managed
-from kafka_s3.connect.config.option import Option, OptionStatus, default_of, parse, unsupported
-from kafka_s3.connect.config.options.forms import check_filled_in, check_rendered
+from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, CONVERTER_SETTINGS, PATTERN_PARTITIONERS
+from kafka_s3.connect.config.dialects import SpelledConfig
+from kafka_s3.connect.config.dialects.managed_cloud import translations
+from kafka_s3.connect.config.dialects.spelling import another_products, self_managed
+from kafka_s3.connect.config.option import (
+    INT_MAX,
+    InvalidValue,
+    Option,
+    OptionStatus,
+    Value,
+    check_filled_in,
+    check_rendered,
+    default_of,
+    did_you_mean,
+    parse,
+    unsupported,
+)
 from kafka_s3.connect.config.options.table import OPTIONS, option_of, presentable, similar_key
 from kafka_s3.connect.config.plugins import own_options
-from kafka_s3.connect.config.read import read_form
+from kafka_s3.connect.config.read import ConfigFile, empty, is_setting, read_form, read_worker, remedy_for, under
 from kafka_s3.connect.config.references import SecretSource, has_reference, malformed, resolve_texts
-from kafka_s3.connect.config.rules import addresses as rules_addresses
-from kafka_s3.connect.config.rules import clients as rules_clients
-from kafka_s3.connect.config.rules import columns as rules_columns
-from kafka_s3.connect.config.rules import delivery as rules_delivery
-from kafka_s3.connect.config.rules import delta as rules_delta
-from kafka_s3.connect.config.rules import followers as rules_followers
-from kafka_s3.connect.config.rules import forms as rules_forms
-from kafka_s3.connect.config.rules import keys as rules_keys
-from kafka_s3.connect.config.rules import names as rules_names
-from kafka_s3.connect.config.rules import objects as rules_objects
-from kafka_s3.connect.config.rules import partitioners as rules_partitioners
-from kafka_s3.connect.config.rules import records as rules_records
-from kafka_s3.connect.config.rules import timestamps as rules_timestamps
-from kafka_s3.connect.config.rules import transforms as rules_transforms
-from kafka_s3.connect.config.rules.plugins import refused_by_plugins
-from kafka_s3.connect.config.rules.rule import Rule, problem
+from kafka_s3.connect.config.rules import (
+    Rule,
+    clients,
+    columns,
+    delivery,
+    followers,
+    is_time_partitioner,
+    keys,
+    objects,
+    problem,
+    records,
+    rotates_by_time,
+)
+from kafka_s3.connect.config.rules.records import refused_by_plugins
 from kafka_s3.connect.config.settings import Settings, defaults
-from kafka_s3.connect.config.valid_values import InvalidValue, Value, did_you_mean
-from kafka_s3.connect.config.worker import is_setting, read_worker, remedy_for, under
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.text import MASK
 
-PROBLEMS: Final = (
-    *rules_delivery.PROBLEMS,
-    *rules_objects.PROBLEMS,
-    *rules_names.PROBLEMS,
-    *rules_partitioners.PROBLEMS,
-    *rules_timestamps.PROBLEMS,
-    *rules_records.PROBLEMS,
-    *rules_clients.PROBLEMS,
-    *rules_keys.PROBLEMS,
-    *rules_forms.PROBLEMS,
-    *rules_delta.PROBLEMS,
-    *rules_followers.PROBLEMS,
-    *rules_transforms.PROBLEMS,
-    *rules_addresses.PROBLEMS,
+TIME_DEFAULTS: Final[Mapping[str, Value]] = {
+    "partition.duration.ms": 3_600_000, "path.format": "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", "locale": "en", "timezone": "UTC",
+}  # fmt: skip
+"""Hourly directories in UTC: what a time partitioner gets outside of strict where its keys are not set."""
+NO_COUNT: Final = INT_MAX
+"""The flush.size in effect where only other rules close files."""
+ROTATION_KEYS: Final = (
+    "flush.size", "flush.bytes", "flush.idle.ms", "rotate.interval.ms", "rotate.schedule.interval.ms", "partitioner.class",
+    "s3.part.size", "compatibility.strict", "format.class", "timestamp.extractor",
+)  # fmt: skip
+
+
+BLOCK_GZIP_KEYS: Final = (
+    "block.gzip.file.interval.ms",
+    "block.gzip.file.grace.ms",
+    "offset.flush.interval.ms",
+    "flush.bytes",
+    "timezone",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Values to put in place, and what the user should know or mend."""
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def with_derived(settings: Settings, unsettled: frozenset[str]) -> tuple[Settings, Derivation]:
+    """The settings with their derived values, as far as the keys they follow from are settled."""
+    if settings.values.get("format.class") == BLOCK_GZIP_FORMAT and not unsettled.intersection(BLOCK_GZIP_KEYS):
+        settings = replace(settings, values={**settings.values, **_block_gzip(settings)})
+    found = [] if {*TIME_DEFAULTS, "partitioner.class", "compatibility.strict"} & unsettled else [_time(settings)]
+    found += [_tail_check(settings)] if not {"tail.check.interval.ms", "compatibility.strict"} & unsettled else []
+    if not unsettled.intersection(ROTATION_KEYS):
+        found.append(_rotation(settings))
+    whole = Derivation(
+        {key: value for one in found for key, value in one.values.items()},
+        tuple(p for one in found for p in one.problems),
+        tuple(p for one in found for p in one.warnings),
+    )
+    return replace(settings, values={**settings.values, **whole.values}), whole
+
+
+def _block_gzip(settings: Settings) -> dict[str, Value]:
+    """Files are closed at the worker's flush; a fork also closes them by record time, and quiet ones by the clock (SEMANTICS B1, B4)."""
+    interval, grace = settings.number("block.gzip.file.interval.ms"), settings.number("block.gzip.file.grace.ms")
+    values: dict[str, Value] = {"timezone": settings.text("timezone") or "UTC"}
+    if interval <= 0 and settings.number("flush.bytes") <= 0:  # the fork's rules take the flush's place
+        values["rotate.schedule.interval.ms"] = settings.number("offset.flush.interval.ms")
+    if interval > 0:
+        values["flush.idle.ms"] = interval + (grace if grace >= 0 else interval // 2)
+    return values
+
+
+def _time(settings: Settings) -> Derivation:
+    """What a time partitioner needs and a guide's example leaves out; the original's tasks fail without it."""
+    kind = settings.text("partitioner.class")
+    wanted = (
+        TIME_DEFAULTS if kind in PATTERN_PARTITIONERS else {key: TIME_DEFAULTS[key] for key in ("locale", "timezone")}
+    )
+    missing = {key: value for key, value in wanted.items() if not settings.given(key)}
+    if settings.strict or not is_time_partitioner(settings) or not missing:
+        return Derivation()
+    shown = ", ".join(f"{key}={value}" for key, value in missing.items())
+    rule = f"is taken with {shown}, because nothing is said; tasks of the original fail there."
+    return Derivation(missing, warnings=(problem("partitioner.class", rule, "Set what you mean."),))
+
+
+def _tail_check(settings: Settings) -> Derivation:
+    if settings.strict and not settings.given("tail.check.interval.ms"):
+        return Derivation({"tail.check.interval.ms": 0})
+    return Derivation()
+
+
+def _rotation(settings: Settings) -> Derivation:
+    if settings.given("flush.size"):
+        if settings.number("flush.size") >= 1:
+            return Derivation()
+        rule = "acts like 1: every record becomes an object of its own."
+        return Derivation({"flush.size": 1}, warnings=(problem("flush.size", rule, "Set the records per object."),))
+    if settings.strict and settings.text("format.class") != BLOCK_GZIP_FORMAT:
+        return Derivation(
+            problems=(problem("flush.size", "is required.", "Set the records per Kafka partition and commit."),)
+        )
+    if _closes_otherwise(settings):
+        return Derivation({"flush.size": NO_COUNT})
+    if settings.given("s3.part.size"):
+        rule = "closes files here, because no rotation rule is set; in the original it never does."
+        warning = problem("s3.part.size", rule, "Set flush.size or flush.bytes to say what is meant.")
+        return Derivation({"flush.size": NO_COUNT, "flush.bytes": settings.number("s3.part.size")}, warnings=(warning,))
+    others = "rotate.interval.ms with a time partitioner, rotate.schedule.interval.ms, flush.bytes or flush.idle.ms"
+    return Derivation(
+        problems=(problem("flush.size", "is required, or nothing would ever close a file.", f"Set it, or {others}."),)
+    )
+
+
+def _closes_otherwise(settings: Settings) -> bool:
+    by_time = settings.number("rotate.interval.ms") > 0 and rotates_by_time(settings)
+    return by_time or any(
+        settings.number(key) > 0 for key in ("rotate.schedule.interval.ms", "flush.bytes", "flush.idle.ms")
+    )
+
+
+PROBLEMS: Final = (
+    *delivery.PROBLEMS,
+    *objects.PROBLEMS,
+    *records.PROBLEMS,
+    *clients.PROBLEMS,
+    *keys.PROBLEMS,
+    *followers.PROBLEMS,
+    *records.TRANSFORM_PROBLEMS,
+    *clients.ADDRESS_PROBLEMS,
+)
+"""In the order in which they are reported."""
 WARNINGS: Final = (
-    *rules_delivery.WARNINGS,
-    *rules_objects.WARNINGS,
-    *rules_partitioners.WARNINGS,
-    *rules_timestamps.WARNINGS,
-    *rules_columns.WARNINGS,
-    *rules_records.WARNINGS,
-    *rules_clients.WARNINGS,
-    *rules_keys.WARNINGS,
-    *rules_forms.WARNINGS,
-    *rules_transforms.WARNINGS,
+    *delivery.WARNINGS,
+    *objects.WARNINGS,
+    *columns.WARNINGS,
+    *records.WARNINGS,
+    *clients.WARNINGS,
+    *keys.WARNINGS,
+    *records.TRANSFORM_WARNINGS,
 )
 _log = logging.getLogger(__name__)
 

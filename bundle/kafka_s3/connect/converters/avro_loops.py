@@ -1,9 +1,9 @@
 """What do Avro payloads of one schema hold? An interpreter over the bytes of a whole batch, compiled, that checks them on the way.
 
 A payload passes where it is one datum to its last byte, its strings are UTF-8, its ints have 32 bits, and its tags and symbols are of the
-schema: a part of what the decoder of single payloads (`connect.schemas.avro_readers`) takes. It decides over all others.
+schema: a part of what the decoder of single payloads (`connect.schemas.avro_values`) takes. It decides over all others.
 
-The schema is a *program*: steps, which `avro_program` writes. A step reads a value and notes it as the next entry of its *column*. Columns
+The schema is a *program*: steps, which `avro.Program` writes. A step reads a value and notes it as the next entry of its *column*. Columns
 that grow together are of one *level*: level 0 has an entry for each payload that passes; each array has a level of its own, with an entry
 for each item. The schema `{n: long, t: array of ["null", "string"]}` has these steps:
 
@@ -43,13 +43,13 @@ from typing import Final
 import numpy as np
 
 from kafka_s3.connect.records.compiling import byte_at, compiled, long_at, put_byte, put_long
-from kafka_s3.connect.records.utf8_loops import is_utf8
+from kafka_s3.connect.records.loops import is_utf8
 
 INT, LONG, STRING, BYTES, ENUM, BOOLEAN, FLOAT, DOUBLE, FIXED, ARRAY, ITEM, BRANCH, RECORD, UNION = range(14)
 """Kinds of steps. A RECORD is one that may be null, before its fields. The types of a UNION, if several, stand each behind a BRANCH."""
 WIDTH: Final = 72
 KIND, BRANCHES, NULL, SIZE, COLUMN, LEVEL, JUMP, OF, STATE = range(0, WIDTH, 8)
-"""Where in a step's bytes its numbers are; `avro_program.Step` says what they are."""
+"""Where in a step's bytes its numbers are; `avro.Step` says what they are."""
 NONE: Final = -1
 """There is no such branch, column, or other step."""
 FULL: Final = -1

@@ -1,18 +1,25 @@
-"""What turns Kafka's bytes into runs of records? The seam that every converter fills."""
+"""What turns Kafka's bytes into runs of records? The seams that converters fill.
+
+A `Converter` decodes the keys or values of a topic. Where records name their schemas, it hands the payloads of each schema to a
+`PayloadDecoder`: that is the seam between the wire format and the schema languages.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.records.values import Longs, Values
-from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.model.dead_letters import Failure
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.connect.schemas.expansion import BatchAllowance
 
+BAD_DATA: Final = (ValueError, ArithmeticError, RecursionError, SchemaError)
+"""What decoders raise for payloads that are none of theirs."""
 VALUE_SCHEMA: Final = "__value_schema_id"
 """The header in which a record may name the schema of its value."""
 SCHEMA_NAME: Final = "schema_name"
@@ -70,13 +77,57 @@ def without_tombstones(batch: KafkaBatch) -> tuple[KafkaBatch, list[int]]:
     return batch.take(np.flatnonzero(valid)), batch.offsets[~valid].tolist()
 
 
-def merged(parts: list[Decoded]) -> Decoded:
-    """Parts of one batch, in order, as one result."""
-    runs: list[Run] = []
-    failures: list[Failure] = []
-    nulls: list[int] = []
-    for part in parts:
-        runs += part.runs
-        failures += part.failures
-        nulls += part.nulls
-    return Decoded(runs, failures, nulls)
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """What became of an array of payloads: `values` of the positions `rows` (ascending), `failures` as (position, reason),
+    and the positions of payloads that mean null.
+    """
+
+    rows: Longs
+    values: Values
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    nulls: list[int] = field(default_factory=list)
+
+
+class PayloadDecoder(Protocol):
+    """Decodes payloads (without magic byte, schema id and message indexes) of one schema; of one message type, with Protobuf."""
+
+    schema: ConnectSchema | None
+
+    def decode_payloads(self, payloads: pa.Array) -> Payloads:
+        """The values of a binary array without nulls. Bad data never raises: it is among the failures."""
+        ...
+
+
+class DecodedEach(NamedTuple):
+    """What became of payloads that were decoded one by one: rows and items of good ones, (row, reason) of bad ones, rows of nulls."""
+
+    rows: Longs
+    items: list[Any]
+    failures: list[tuple[int, str]]
+    nulls: list[int]
+
+
+def decode_each(
+    payloads: pa.Array, decode: Callable[[bytes], tuple[Any, int]], reason: Callable[[Exception], str] = str
+) -> DecodedEach:
+    """Decodes payloads one by one. `decode` gives an item, None for null, and the values that it is (`connect.schemas.expansion`).
+
+    Raises TooManyValues where several payloads become more values than may be held at once.
+    """
+    rows: list[int] = []
+    found = DecodedEach(np.empty(0, np.int64), [], [], [])
+    left = BatchAllowance(len(payloads))
+    for row, payload in enumerate(payloads.to_pylist()):
+        try:
+            item, values = decode(payload)
+        except BAD_DATA as error:
+            found.failures.append((row, reason(error)))
+            continue
+        left.spend(values, len(payload))
+        if item is None:
+            found.nulls.append(row)
+        else:
+            rows.append(row)
+            found.items.append(item)
+    return found._replace(rows=np.array(rows, np.int64))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.connect.converters.converter import KafkaBatch
+from kafka_s3.connect.converters.converter import DecodedEach, KafkaBatch, decode_each
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.model.dead_letters import Failure, Stage
+from kafka_s3.model.dead_letters import DATA_EXCEPTION, Failure, Stage
 
 DEEP = 200
 DEPTH_STEPS = np.zeros(256, np.int8)
@@ -39,26 +39,23 @@ class Judged:
 
 def judge(batch: KafkaBatch, rows: Longs | None = None, *, for_columns: bool = False) -> Judged:
     """The records at these positions, or all, one by one; `for_columns` fails what Arrow cannot hold."""
-    looked_at = np.arange(len(batch)) if rows is None else rows
-    good: list[int] = []
-    values, texts = list[Any](), list[bytes]()
-    failures, nulls = list[Failure](), list[int]()
-    for row, raw in zip(looked_at.tolist(), batch.values.take(pa.array(looked_at)).to_pylist(), strict=True):
-        offset = int(batch.offsets[row])
-        try:
-            value, text = parse_document(raw)
-            if for_columns:
-                check_for_columns(value, text)
-        except (ValueError, RecursionError) as error:
-            failures.append(bad_json(offset, error))
-            continue
-        if value is None:
-            nulls.append(offset)
-        else:
-            good.append(row)
-            values.append(value)
-            texts.append(text)
-    return Judged(np.array(good, np.int64), values, pa.array(texts, batch.values.type), failures, nulls)
+
+    def document(raw: bytes) -> tuple[tuple[Any, bytes] | None, int]:
+        value, text = parse_document(raw)
+        if for_columns:
+            check_for_columns(value, text)
+        return None if value is None else (value, text), 0
+
+    judged = batch if rows is None else batch.take(rows)
+    found = decode_each(judged.values, document)
+    values, texts = [value for value, _ in found.items], [text for _, text in found.items]
+    return Judged(
+        found.rows if rows is None else rows[found.rows],
+        values,
+        pa.array(texts, batch.values.type),
+        json_failures(judged, found),
+        judged.offsets[found.nulls].tolist(),
+    )
 
 
 def parse_document(raw: bytes) -> tuple[Any, bytes]:
@@ -83,11 +80,13 @@ def check_for_columns(value: Any, text: bytes) -> None:
         raise ValueError(f"nested more than {DEEP - 1} levels deep")
 
 
-def bad_json(offset: int, error: Exception) -> Failure:
-    """The failure of a value that is no JSON."""
-    message = f"Converting byte[] to Kafka Connect data failed due to serialization error: {error}"
-    exception = "org.apache.kafka.connect.errors.DataException"
-    return Failure(offset, Stage.VALUE_CONVERTER, JAVA_CONVERTER, exception, message)
+def json_failures(batch: KafkaBatch, found: DecodedEach) -> list[Failure]:
+    """The failures of values that are no JSON."""
+    message = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+    return [
+        Failure(int(batch.offsets[row]), Stage.VALUE_CONVERTER, JAVA_CONVERTER, DATA_EXCEPTION, message + reason)
+        for row, reason in found.failures
+    ]
 
 
 def _refuse(constant: str) -> Any:

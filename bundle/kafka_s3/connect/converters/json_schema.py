@@ -7,24 +7,22 @@ import re
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from jsonschema import exceptions, validators
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
+from kafka_s3.connect.converters.converter import Payloads, decode_each
 from kafka_s3.connect.converters.json_documents import SPACE, parse_document
-from kafka_s3.connect.converters.payload import Payloads
 from kafka_s3.connect.records.values import Objects
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
-from kafka_s3.connect.schemas.expansion import Allowance, BatchAllowance, width
+from kafka_s3.connect.schemas.expansion import Allowance, width
+from kafka_s3.connect.schemas.json_form import JsonRules, from_json, has_decimal
 from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions, connect_schema_of_json, parsed_references
-from kafka_s3.connect.schemas.json_schema_values import has_decimal, to_connect
 from kafka_s3.connect.schemas.registered import RegisteredSchema
 
 ALL_DIGITS = json.JSONDecoder(parse_float=Decimal)
-BAD = (ValueError, ArithmeticError, RecursionError, SchemaError)
 
 
 class JsonSchemaPayloads:
@@ -43,32 +41,15 @@ class JsonSchemaPayloads:
         self._validator = _validator(document, references) if options.fail_invalid else None
         self.schema, self._width = self._schema, width(self._schema)
 
-    def decode(self, payloads: pa.Array) -> Payloads:
-        """The values of JSON texts; what is no JSON or does not fit the schema is among the failures.
+    def decode_payloads(self, payloads: pa.Array) -> Payloads:
+        """The values of JSON texts; what is no JSON or does not match the schema is among the failures.
 
         Raises TooManyValues where several texts become more values than may be held at once.
         """
-        rows: list[int] = []
-        items: list[Any] = []
-        failures: list[tuple[int, str]] = []
-        nulls: list[int] = []
-        left = BatchAllowance(len(payloads))
-        for row, raw in enumerate(payloads.to_pylist()):
-            allowance = Allowance(len(raw))
-            try:
-                item = self._value(raw, allowance)
-            except BAD as error:
-                failures.append((row, f"Converting byte[] to Kafka Connect data failed: {_reason(error)}"))
-                continue
-            left.spend(self._width + allowance.spent, len(raw))
-            if item is None:
-                nulls.append(row)
-            else:
-                rows.append(row)
-                items.append(item)
-        return Payloads(np.array(rows, np.int64), Objects(items), failures, nulls)
+        found = decode_each(payloads, self._value, _reason)
+        return Payloads(found.rows, Objects(found.items), found.failures, found.nulls)
 
-    def _value(self, raw: bytes, allowance: Allowance) -> Any:
+    def _value(self, raw: bytes) -> tuple[Any, int]:
         value, text = parse_document(raw)
         if not text:
             raise ValueError("the payload is empty")
@@ -76,7 +57,9 @@ class JsonSchemaPayloads:
             _validate(value, self._validator)
         if self._exact:
             value, _ = ALL_DIGITS.raw_decode(raw.decode("utf-8-sig").strip(SPACE))
-        return to_connect(value, self._schema, allowance=allowance)
+        allowance = Allowance(len(raw))
+        item = from_json(value, self._schema, allowance=allowance, rules=JsonRules.JSON_SCHEMA)
+        return item, self._width + allowance.spent
 
 
 def _validator(document: Any, references: dict[str, Any]) -> Any:
@@ -102,4 +85,5 @@ def _validate(value: Any, validator: Any) -> None:
 
 
 def _reason(error: Exception) -> str:
-    return "the document is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    text = "the document is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return f"Converting byte[] to Kafka Connect data failed: {text}"

@@ -1,18 +1,27 @@
-"""How are schemaless JSON values decoded? Text passes through, checked; the fields that are wanted become columns.
+"""How are JSON values decoded? Without a schema, under one that the user gives, or in an envelope that holds it.
 
-A compiled loop checks a whole batch (`json_members`); Python's parser judges the few documents one by one that it does not let pass. Where
-all fields are needed, `pyarrow.json` parses a whole batch; where that fails, the batch is halved until the offending records are alone in
-small pieces, which are judged one by one. What the original's parser takes, we take: trailing text after the document is
-ignored, the last of two members of one name wins, `null` and empty bytes are null values (SEMANTICS A7, A9.2).
+- `JsonValues`: text passes through, checked; the fields that are wanted become columns. A compiled loop checks a whole batch
+  (`json_loops`); Python's parser judges the few documents one by one that it does not let pass (`json_documents`).
+- `JsonTables`: all fields are needed. `pyarrow.json` parses a whole batch; where that fails, the batch is halved until the offending
+  records are alone in small pieces, which are judged one by one.
+- `JsonColumns`: a schema that the user gives (`value.schema`), straight into Arrow columns; our extension. A record that does not fit
+  (a wrong type, a required field that is missing) is a failure of that record. Fields that the schema does not name are left out.
+- `JsonEnvelope`: `schemas.enable=true`, one by one, for each record carries its own schema.
+
+What the original's parser takes, we take: trailing text after the document is ignored, the last of two members of one name wins, `null`
+and empty bytes are null values (SEMANTICS A7, A9.2).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +29,86 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from kafka_s3.connect.converters.converter import KafkaBatch, merged, without_tombstones
-from kafka_s3.connect.converters.json_documents import DEEP, MOST_DIGITS, Judged, depth, judge
-from kafka_s3.connect.converters.json_members import Members
+from kafka_s3.connect.converters.converter import DecodedEach, KafkaBatch, decode_each, without_tombstones
+from kafka_s3.connect.converters.json_documents import (
+    DEEP,
+    MOST_DIGITS,
+    Judged,
+    check_for_columns,
+    depth,
+    json_failures,
+    judge,
+    parse_document,
+)
 from kafka_s3.connect.records.joining import joined
-from kafka_s3.connect.records.runs import Decoded
-from kafka_s3.connect.records.values import JsonText, Longs
-from kafka_s3.connect.schemas.inference import infer_table, plain_strings
+from kafka_s3.connect.records.runs import Decoded, Run
+from kafka_s3.connect.records.values import JsonText, Longs, Objects, StructColumns
+from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type, infer_table, plain_strings
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, SchemaType, read_schema
+from kafka_s3.connect.schemas.expansion import Allowance, width
+from kafka_s3.connect.schemas.json_form import dumps, from_json
+
+if TYPE_CHECKING:
+    from kafka_s3.connect.converters.json_loops import Members
+
+ENVELOPE = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
+    "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
+)
+
+MOST_CHARACTERS: Final = 16 << 20
+"""Texts of schemas that are kept; where each record brings another one, all are forgotten now and then."""
+
+
+class JsonEnvelope:
+    """The JSON converter with `schemas.enable=true`."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, ConnectSchema] = {}
+        self._characters = 0
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """Runs of records of one schema; a null schema gives schemaless values, a null payload a null value."""
+        batch, nulls = without_tombstones(batch)
+        found = decode_each(batch.values, self._value)
+        nulls = sorted(nulls + batch.offsets[found.nulls].tolist())
+        return Decoded(_envelope_runs(batch, found), json_failures(batch, found), nulls)
+
+    def _kept(self, text: str, schema: ConnectSchema) -> ConnectSchema:
+        self._characters += len(text)
+        if self._characters > MOST_CHARACTERS:
+            self._schemas, self._characters = {}, len(text)
+        self._schemas[text] = schema
+        return schema
+
+    def _value(self, raw: bytes) -> tuple[tuple[Any, ConnectSchema | None] | None, int]:
+        envelope, _ = parse_document(raw)
+        if envelope is None:
+            return None, 0
+        if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
+            raise SchemaError(ENVELOPE)
+        payload, schema, allowance = envelope["payload"], None, Allowance(len(raw))
+        if envelope["schema"] is not None:
+            text = json.dumps(envelope["schema"], sort_keys=True)
+            schema = self._schemas.get(text) or self._kept(text, read_schema(envelope["schema"]))
+            if payload is not None or not schema.optional or schema.default is not None:
+                payload = from_json(payload, schema, allowance=allowance)
+        return None if payload is None else (payload, schema), allowance.spent
+
+
+def _envelope_runs(batch: KafkaBatch, found: DecodedEach) -> list[Run]:
+    runs, start = [], 0
+    for schema, group in groupby(found.items, key=itemgetter(1)):
+        items = [item for item, _ in group]
+        records = batch.take(found.rows[start : start + len(items)])
+        if schema is None:
+            texts = pa.array([dumps(item).encode() for item in items], pa.binary())
+            runs.append(records.run(JsonText(texts, None), None))
+        else:
+            runs.append(records.run(Objects(items), schema))
+        start += len(items)
+    return runs
+
 
 ONE_BY_ONE = 64
 NEWLINE, RETURN = b"\n\r"
@@ -51,6 +133,8 @@ class JsonValues:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """JSON text, checked; the wanted fields in columns where they have one type throughout the batch."""
+        from kafka_s3.connect.converters.json_loops import Members  # here: the driver need not load and compile it
+
         batch, nulls = without_tombstones(batch)
         if not len(batch):
             return Decoded(nulls=nulls)
@@ -107,8 +191,17 @@ class JsonTables:
     def decode(self, batch: KafkaBatch) -> Decoded:
         """JSON text and a table of all its fields; text that looks like a time stays text."""
         batch, nulls = without_tombstones(batch)
-        decoded = _decode(batch, self._parse, objects=infer_table) if len(batch) else Decoded()
+        decoded = _by_halves(batch, self._whole, _inferred) if len(batch) else Decoded()
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+
+    def _whole(self, batch: KafkaBatch) -> Decoded | None:
+        text = _lines(batch.values)
+        if text is not None:
+            with contextlib.suppress(pa.ArrowInvalid):
+                table = self._parse(text)
+                if table.num_rows == len(batch):
+                    return Decoded([batch.run(JsonText(batch.values, table), None)])
+        return None
 
     def _parse(self, text: pa.Buffer) -> pa.Table:
         try:
@@ -146,19 +239,19 @@ def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
     return table if table.num_rows == len(values) else None
 
 
-def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], pa.Table]) -> Decoded:
-    text = _lines(batch.values)
-    table = None
-    if text is not None:
-        with contextlib.suppress(pa.ArrowInvalid):
-            table = parse(text)
-    if table is not None and table.num_rows == len(batch):
-        return Decoded([batch.run(JsonText(batch.values, table), None)])
+def _by_halves(
+    batch: KafkaBatch, whole: Callable[[KafkaBatch], Decoded | None], one_by_one: Callable[[KafkaBatch], Decoded]
+) -> Decoded:
+    """What `whole` makes of a batch; where it makes nothing of it, the batch is halved, until few records are judged one by one."""
+    decoded = whole(batch)
+    if decoded is not None:
+        return decoded
     if len(batch) <= ONE_BY_ONE:
-        return _one_by_one(batch, objects)
+        return one_by_one(batch)
     middle = len(batch) // 2
     halves = (batch.slice(0, middle), batch.slice(middle, len(batch)))
-    return merged([_decode(half, parse, objects=objects) for half in halves])
+    one, other = (_by_halves(half, whole, one_by_one) for half in halves)
+    return Decoded(one.runs + other.runs, one.failures + other.failures, one.nulls + other.nulls)
 
 
 def _lines(values: pa.Array) -> pa.Buffer | None:
@@ -216,11 +309,11 @@ def _read(text: pa.Buffer, schema: pa.Schema, *, others: str) -> pa.Table:
     return pj.read_json(pa.BufferReader(text), read_options=options, parse_options=parsing)
 
 
-def _one_by_one(batch: KafkaBatch, objects: Callable[[list[Any]], pa.Table]) -> Decoded:
+def _inferred(batch: KafkaBatch) -> Decoded:
     judged = judge(batch, for_columns=True)
     if not len(judged.rows):
         return Decoded([], judged.failures, judged.nulls)
-    values = JsonText(judged.texts, objects(judged.values))
+    values = JsonText(judged.texts, infer_table(judged.values))
     return Decoded([batch.take(judged.rows).run(values, None)], judged.failures, judged.nulls)
 
 
@@ -258,3 +351,62 @@ def _united(known: pa.DataType | None, new: pa.DataType) -> pa.DataType:
     for field in new:
         fields[field.name] = _united(fields.get(field.name), field.type)
     return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
+
+
+AS_THEY_ARE = frozenset(
+    {SchemaType.INT32, SchemaType.INT64, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaType.BOOLEAN, SchemaType.STRING}
+)
+
+
+class JsonColumns:
+    """The JSON converter with `schemas.enable=false` and a schema of ours."""
+
+    def __init__(self, schema: ConnectSchema) -> None:
+        self._schema, self._width = schema, width(schema)
+        plain = all(field.schema.kind in AS_THEY_ARE and field.schema.name is None for field in schema.fields)
+        simple = plain and all(field.schema.default is None for field in schema.fields)
+        self._arrow = pa.schema([(field.name, arrow_type(field.schema)) for field in schema.fields]) if simple else None
+        self._required = [field.name for field in schema.fields if not field.schema.optional]
+        self._empty = arrow_table([], schema).schema
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """Columns of the schema; flat schemas of plain types are read a whole batch at a time, others record by record."""
+        batch, nulls = without_tombstones(batch)
+        decoded = Decoded()
+        if len(batch):
+            decoded = (
+                self._one_by_one(batch) if self._arrow is None else _by_halves(batch, self._whole, self._one_by_one)
+            )
+        return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+
+    def _whole(self, batch: KafkaBatch) -> Decoded | None:
+        table = self._read(batch.values, self._arrow)
+        if table is None or any(table.column(name).null_count for name in self._required):
+            return None
+        return Decoded([batch.run(StructColumns(table.cast(self._empty)), self._schema)])
+
+    def _read(self, values: pa.Array, schema: pa.Schema) -> pa.Table | None:
+        """The columns of every document, None where one does not fit; Arrow's reader is asked where a text has escapes."""
+        from kafka_s3.connect.converters.json_loops import Members  # here: the driver need not load and compile it
+
+        found = Members(values, schema.names)
+        columns = [] if found.refused else [found.column(number, field.type) for number, field in enumerate(schema)]
+        if found.refused or any(column is None for column in columns):
+            return read_known(values, schema)
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    def _one_by_one(self, batch: KafkaBatch) -> Decoded:
+        found = decode_each(batch.values, self._value)
+        failures, nulls = json_failures(batch, found), batch.offsets[found.nulls].tolist()
+        if not found.items:
+            return Decoded([], failures, nulls)
+        values = StructColumns(arrow_table(found.items, self._schema))
+        return Decoded([batch.take(found.rows).run(values, self._schema)], failures, nulls)
+
+    def _value(self, raw: bytes) -> tuple[Any, int]:
+        document, text = parse_document(raw)
+        check_for_columns(document, text)
+        if document is None:
+            return None, 0
+        allowance = Allowance(len(raw))
+        return from_json(document, self._schema, allowance=allowance), self._width + allowance.spent

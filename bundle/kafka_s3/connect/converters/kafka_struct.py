@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.converters.converter import KafkaBatch
-from kafka_s3.connect.converters.header_text import header_rows
+from kafka_s3.connect.converters.headers import header_rows
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Longs, Objects, StructColumns, Values
 from kafka_s3.connect.schemas.arrow import arrow_field

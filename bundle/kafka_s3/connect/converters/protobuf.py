@@ -1,21 +1,104 @@
-"""How do the payloads of one Protobuf message type decode? Each row on its own, into Connect values."""
+"""How do the payloads of one Protobuf message type decode? Each row on its own, into Connect values.
+
+Before the bytes of a message are parsed, the values that they become are counted: an empty message of two bytes takes as much memory as
+its type has fields.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from google.protobuf import message_factory
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
-from kafka_s3.connect.converters.payload import Payloads
+from kafka_s3.connect.converters.converter import Payloads, decode_each
 from kafka_s3.connect.records.values import Objects
-from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
-from kafka_s3.connect.schemas.expansion import BatchAllowance
-from kafka_s3.connect.schemas.protobuf import ProtobufOptions, translation
-from kafka_s3.connect.schemas.protobuf_items import RepeatedItems
+from kafka_s3.connect.schemas.connect import ConnectSchema
+from kafka_s3.connect.schemas.expansion import Allowance, check_parts, most_values
+from kafka_s3.connect.schemas.protobuf import ProtobufOptions, message_of, translation
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Wire types; those of groups have no bytes of their own."""
+SIZES: Final = {FIXED64: 8, FIXED32: 4}
+LEAST_ITEM: Final = 2
+"""Bytes of a message that is empty: its tag and its length."""
+
+
+class RepeatedItems:
+    """Counts the items of repeated messages in the bytes of a message type that is not recursive."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self._descriptor = descriptor
+        self._widths: dict[str, int] = {}
+        self._width = self._width_of(descriptor)
+        items = [self._width_of(message_of(field)) for field in _repeated(descriptor, set())]
+        self._widest_item = max(items, default=0)
+
+    def most_values(self, payload: bytes) -> int:
+        """The values of a message, or more. Raises SchemaError where they are more than a record may become."""
+        bound = len(payload) // LEAST_ITEM * self._widest_item
+        if bound <= most_values(len(payload)):
+            return self._width + bound
+        allowance = Allowance(len(payload))
+        with suppress(IndexError):  # the parser says what is wrong
+            self._count(payload, 0, len(payload), self._descriptor, allowance)
+        return self._width + allowance.spent
+
+    def _width_of(self, descriptor: Descriptor) -> int:
+        """The values of one message, nested ones included, items of repeated fields not."""
+        name = descriptor.full_name
+        if name not in self._widths:
+            nested = [message_of(field) for field in descriptor.fields if _is_message(field) and not field.is_repeated]
+            self._widths[name] = 1 + len(descriptor.fields) + sum(map(self._width_of, nested))
+            check_parts(self._widths[name])
+        return self._widths[name]
+
+    def _count(self, data: bytes, pos: int, end: int, descriptor: Descriptor, allowance: Allowance) -> None:
+        """Counts the items in the bytes of one message. Raises IndexError where these are malformed, SchemaError."""
+        while pos < end:
+            tag, pos = _varint(data, pos)
+            kind = tag & 7
+            size = SIZES.get(kind, 0)
+            if kind == VARINT:
+                _, pos = _varint(data, pos)
+            elif kind == BYTES:
+                size, pos = _varint(data, pos)
+                field = descriptor.fields_by_number.get(tag >> 3)
+                if field is not None and _is_message(field):
+                    inner = message_of(field)
+                    if field.is_repeated:
+                        allowance.spend(1, self._widths[inner.full_name])
+                    self._count(data, pos, min(pos + size, end), inner, allowance)
+            pos += size
+
+
+def _is_message(field: FieldDescriptor) -> bool:
+    return bool(field.type == FieldDescriptor.TYPE_MESSAGE)
+
+
+def _repeated(descriptor: Descriptor, seen: set[str]) -> list[FieldDescriptor]:
+    """The repeated messages of a type, and of all types in it."""
+    if descriptor.full_name in seen:
+        return []
+    seen.add(descriptor.full_name)
+    messages = [field for field in descriptor.fields if _is_message(field)]
+    inside = [found for field in messages for found in _repeated(message_of(field), seen)]
+    return inside + [field for field in messages if field.is_repeated]
+
+
+def _varint(data: bytes, pos: int) -> tuple[int, int]:
+    """A number, and the position behind it."""
+    number = shift = 0
+    while True:
+        byte = data[pos]
+        pos += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80 or shift > 63:
+            return number, pos
 
 
 class ProtobufPayloads:
@@ -31,29 +114,23 @@ class ProtobufPayloads:
         self._message: Any = message_factory.GetMessageClass(descriptor)
         self._items = RepeatedItems(descriptor)
 
-    def decode(self, payloads: pa.Array) -> Payloads:
+    def decode_payloads(self, payloads: pa.Array) -> Payloads:
         """The values, and the rows whose bytes are no such message: malformed, without a required field, or without a Connect form.
 
         Raises TooManyValues where several messages may become more values than may be held at once.
         """
-        rows: list[int] = []
-        values: list[Any] = []
-        failures: list[tuple[int, str]] = []
-        left = BatchAllowance(len(payloads))
-        for row, payload in enumerate(payloads.to_pylist()):
-            try:
-                left.spend(self._items.most_values(payload), len(payload))
-                value = self._value(payload)
-            except (DecodeError, ValueError, ArithmeticError, SchemaError) as error:
-                failures.append((row, f"The bytes are no Protobuf message {self._name}: {error}"))
-            else:
-                rows.append(row)
-                values.append(value)
-        return Payloads(np.array(rows, dtype=np.int64), Objects(values), failures)
+        found = decode_each(
+            payloads, self._value, lambda error: f"The bytes are no Protobuf message {self._name}: {error}"
+        )
+        return Payloads(found.rows, Objects(found.items), found.failures)
 
-    def _value(self, payload: bytes) -> Any:
-        message = self._message.FromString(payload)
+    def _value(self, payload: bytes) -> tuple[Any, int]:
+        values = self._items.most_values(payload)
+        try:
+            message = self._message.FromString(payload)
+        except DecodeError as error:
+            raise ValueError(str(error)) from None
         if not self._message.IsInitialized(message):
             lacking = self._message.FindInitializationErrors(message)
             raise ValueError(f"it lacks the required fields {', '.join(lacking)}")
-        return self._read(message)
+        return self._read(message), values

@@ -14,18 +14,17 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from kafka_s3.connect.converters.converter import KafkaBatch, without_tombstones
-from kafka_s3.connect.converters.payload import PayloadDecoder
+from kafka_s3.connect.converters.converter import KafkaBatch, PayloadDecoder, without_tombstones
 from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.connect.registry.compression import LARGEST_BYTES, inflated
-from kafka_s3.connect.registry.serializers import Framing
-from kafka_s3.connect.registry.subjects import SubjectNameStrategy, subject
+from kafka_s3.connect.registry.options import Framing, SubjectNameStrategy, subject
 from kafka_s3.connect.registry.wire_format import (
+    LARGEST_BYTES,
     Framed,
     MessageIndexes,
     SchemaName,
     framed,
+    inflated,
     payloads,
     schema_id_headers,
 )
@@ -161,7 +160,7 @@ class RegistryValues:
         except (UnknownSchema, SchemaError) as error:
             decoded.failures.extend(self._failure(batch, int(row), str(error)) for row in rows)
             return []
-        result = decoder.decode(payloads)
+        result = decoder.decode_payloads(payloads)
         decoded.failures.extend(self._failure(batch, int(rows[at]), text) for at, text in result.failures)
         decoded.nulls.extend(int(batch.offsets[rows[at]]) for at in result.nulls)
         good = rows[result.rows]

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.converters.converter import Converter, KafkaBatch
-from kafka_s3.connect.converters.header_converters import HeaderReader
-from kafka_s3.connect.converters.header_text import HEADERS, header_text
+from kafka_s3.connect.converters.headers import HEADERS, HeaderReader, header_text
 from kafka_s3.connect.converters.kafka_struct import KafkaStruct
 from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
 from kafka_s3.connect.records.values import Nulls, Objects
@@ -36,7 +35,7 @@ class RecordDecoder(Protocol):
         """Whether keys and headers are read."""
         ...
 
-    def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+    def decode_records(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
         """Runs with their sidecars, failures of every stage, null values. `keys` may be left out where none are needed."""
         ...
 
@@ -64,7 +63,7 @@ class RecordConverter:
         stored = self.key is not None or bool(self.stores)
         return stored or self.metadata is not None or self.schemas_in_headers
 
-    def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+    def decode_records(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
         """Runs with their sidecars, failures of every stage, and null values. `keys` may be left out where none are needed."""
         whole = batch
         key_runs, failures = self.keys(batch, keys)

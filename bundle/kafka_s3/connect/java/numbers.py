@@ -1,4 +1,4 @@
-"""How does Java read numbers from text and write them? Rules that differ from Python's: bounds, widths, forms."""
+"""How does Java read numbers from text and write them? Rules that differ from Python's: bounds, widths, forms; and the hashes of texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,32 @@ import json
 import math
 import re
 import struct
+from collections.abc import Collection
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
+
+
+def hash_order(names: Collection[str]) -> list[str]:
+    """The names as a map to which they were added in this order goes through them."""
+    capacity = 16
+    while len(names) > capacity * 3 // 4:
+        capacity *= 2
+    return sorted(names, key=lambda name: _spread(_hash(name)) & (capacity - 1))
+
+
+@lru_cache(maxsize=10_000)
+def _hash(text: str) -> int:
+    found = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        found = (31 * found + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return found
+
+
+def _spread(code: int) -> int:
+    return code ^ code >> 16
+
 
 INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 FLOATING: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")

@@ -27,71 +27,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, Self
 
+from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import TopicPartition
 
-DELTA_LOG: Final = "_delta_log"
-LONGEST_KEY: Final = 1024
-SHOWN: Final = 120
-_DOTS: Final = frozenset({".", ".."})
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
+class ObjectKey(NamedTuple):
+    """What a key says: whose records the object holds, their encoded partition, the offset of the first one, and the extension.
 
-def refusal(key: str, *, state_prefix: str) -> str | None:
-    """Why an object of this key is never written, None where it may be. The text shows control characters in escaped form."""
-    parts = [part for part in key.split("/") if part]
-    reason = part_refusal(key)
-    if reason is None and len(key.encode("utf-8", "surrogatepass")) > LONGEST_KEY:
-        reason = f"has more than {LONGEST_KEY} bytes, which S3 takes in no key"
-    state = [part for part in state_prefix.split("/") if part]
-    if reason is None and state and parts[: len(state)] == state:
-        reason = f"lies in {'/'.join(state)}/, the folder of the commit log"
-    return f"The object's key {_quoted(key)} {reason}." if reason else None
+    In Block-GZIP the day of the upload takes the place of the encoded partition.
+    """
 
-
-def refusals(keys: Sequence[str], *, state_prefix: str) -> dict[int, str]:
-    """The refusals by the places of their keys. Of most keys no rule could be about any, which one look at ten thousand of them says."""
-    joint, first = "/" + "/".join(keys), state_prefix.strip("/").partition("/")[0]
-    harmless = joint.isascii() and joint.isprintable() and max(map(len, keys), default=0) <= LONGEST_KEY
-    if harmless and DELTA_LOG not in joint and "/." not in joint and not (first and f"/{first}" in joint):
-        return {}
-    judged = ((place, refusal(key, state_prefix=state_prefix)) for place, key in enumerate(keys))
-    return {place: reason for place, reason in judged if reason is not None}
-
-
-def part_refusal(text: str) -> str | None:
-    """What makes a key with this text in it unwritable, None where nothing does."""
-    control = _CONTROL.search(text)
-    if control is not None:
-        return f"holds the control character U+{ord(control[0]):04X}"
-    parts = text.split("/")
-    dots = next((part for part in parts if part in _DOTS), None)
-    if dots is not None:
-        return f"has the part {dots!r}, which leads readers out of its folder"
-    if DELTA_LOG in parts:
-        return f"has the part {DELTA_LOG!r}, which is the log of a Delta table"
-    return None
-
-
-def _quoted(key: str) -> str:
-    shown = key if len(key) <= SHOWN else f"{key[:SHOWN]}..."
-    return ascii(shown) if _CONTROL.search(shown) else repr(shown)
+    topic_partition: TopicPartition
+    encoded_partition: str
+    offset: int
+    extension: str
 
 
 class ObjectNames(Protocol):
-    """Gives the objects of a sink their keys. What is not abstract holds for names that say nothing of the time and have no pointers."""
+    """Gives the objects of a sink their keys. What is not abstract holds for names without a time and without pointers."""
 
     @abstractmethod
     def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
         """The key of the file whose first record has that offset."""
         ...
 
-    def at(self, now_ms: int) -> Self:
-        """The names of files that are uploaded at that time (epoch ms)."""
+    def at_time(self, now_ms: int) -> Self:
+        """The names of files of that time (epoch ms): when they are begun, in Block-GZIP when they are uploaded."""
         return self
 
-    def like(self, key: str) -> Self:
+    def with_time_of(self, key: str) -> Self:
         """The names that files had when the one with this key was begun: what goes on later keeps its key."""
         return self
 
@@ -104,7 +71,7 @@ class FolderNames(ObjectNames, Protocol):
     """Names whose folder may be that of another topic than the file's."""
 
     @abstractmethod
-    def within(
+    def key_in_folder(
         self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
     ) -> str:
         """The key of the file whose first record has that offset, in the folder of that topic."""
@@ -112,187 +79,131 @@ class FolderNames(ObjectNames, Protocol):
 
     def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
         """The same in the folder of the file's own topic."""
-        return self.within(
+        return self.key_in_folder(
             topic_partition.topic, topic_partition, encoded_partition, offset=offset, extension=extension
         )
 
 
+class DataKeys(Protocol):
+    """Reads the keys of a sink's data objects."""
+
+    @abstractmethod
+    def prefix_of(self, topic: str) -> str:
+        """What the keys of a topic's objects begin with; several topics may share it."""
+        ...
+
+    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """What the keys of these topics' objects begin with."""
+        return tuple(dict.fromkeys(self.prefix_of(topic) for topic in sorted(topics)))
+
+    @abstractmethod
+    def read(self, key: str, topic: str) -> ObjectKey | None:
+        """What the key of one of the topic's objects says, None for a key that no sink gives."""
+        ...
+
+    def owner(self, key: str, topics: Iterable[str]) -> TopicPartition | None:
+        """The topic-partition, of one of these topics, that has an object of this key; None for a key that this sink gives to none."""
+        return next((found.topic_partition for topic in topics if (found := self.read(key, topic)) is not None), None)
+
+    def is_foreign(self, key: str, topic: str) -> bool:
+        """Whether a key below the prefix is none of the topic's business: here whatever cannot be read as one of its objects."""
+        return self.read(key, topic) is None
+
+    def folder_topic(self, file: DataFile) -> str | None:
+        """The topic in whose folder an object lies: its own, or that to which a transform has sent its records. None: nothing says it."""
+        return file.topic
+
+
+def topics_root(topics_dir: str, delimiter: str) -> str:
+    """What is in front of the topic in every key: `topics.dir` and the delimiter behind it, or nothing where that is blank."""
+    return f"{topics_dir}{delimiter}" if topics_dir.strip() else ""
+
+
 @dataclass(frozen=True, slots=True)
-class Renamed(ObjectNames):
-    """Other names, but for one extension, which has this key: that of a file that is made again."""
+class ConnectNames(FolderNames, DataKeys):
+    """Connect's keys: `topics.dir`, `directory.delim` (D), `file.delim` (F), `filename.offset.zero.pad.width`.
 
-    inner: ObjectNames
-    extension: str
-    fixed: str
-
-    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
-        """The fixed key, or the other names'."""
-        if extension == self.extension:
-            return self.fixed
-        return self.inner.key(topic_partition, encoded_partition, offset=offset, extension=extension)
-
-    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
-        """As the other names have it."""
-        return self.inner.pointer(topic_partition, data_key)
-
-
-@dataclass(frozen=True, slots=True)
-class OfTopic(ObjectNames):
-    """The names of records that a transform has sent to another topic: as if they were of that topic.
-
-    Where several topics of Kafka may go there (`keeps_source`) only the folder is the new topic's: the object is called by the topic
-    that its offset belongs to, for two of them have the same offsets.
+    `tables`: each topic's folder is a Delta table, to which other writers (OPTIMIZE) add Parquet files under names of their own.
     """
-
-    inner: FolderNames
-    topic: str
-    keeps_source: bool
-
-    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
-        """The key of the file whose first record has that offset."""
-        target = TopicPartition(self.topic, topic_partition.partition)
-        name = topic_partition if self.keeps_source else target
-        return self.inner.within(target.topic, name, encoded_partition, offset=offset, extension=extension)
-
-    def at(self, now_ms: int) -> OfTopic:
-        """The names of files that are uploaded at that time."""
-        return replace(self, inner=self.inner.at(now_ms))
-
-    def like(self, key: str) -> OfTopic:
-        """The names that files had when the one with this key was begun."""
-        return replace(self, inner=self.inner.like(key))
-
-
-@dataclass(frozen=True, slots=True)
-class Naming(FolderNames):
-    """The naming settings: `topics.dir`, `directory.delim` (D), `file.delim` (F), `filename.offset.zero.pad.width`."""
 
     topics_dir: str
     directory_delim: str
     file_delim: str
     pad_width: int
+    tables: bool = False
 
-    def within(
+    def key_in_folder(
         self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
     ) -> str:
         """The key of the file whose first record has that offset. Nothing is escaped, as in the original."""
         topic, partition = topic_partition
-        name = f"{self.file_delim.join((topic, str(partition), str(offset).zfill(self.pad_width)))}{extension}"
-        folders = [self.topics_dir] if self.topics_dir.strip() else []
-        return self.directory_delim.join((*folders, folder, encoded_partition, name))
+        name = self.file_delim.join((topic, str(partition), str(offset).zfill(self.pad_width)))
+        return f"{self.prefix_of(folder)}{encoded_partition}{self.directory_delim}{name}{extension}"
 
+    def prefix_of(self, topic: str) -> str:
+        """The topic's folder."""
+        return f"{topics_root(self.topics_dir, self.directory_delim)}{topic}{self.directory_delim}"
 
-DATA_EXTENSION: Final = ".gz"
-INDEX_EXTENSION: Final = ".index.json"
-_DAY = r"(?P<date>\d{4}-\d{2}-\d{2})"
-# a number wider than its padding has no leading zero, so that every key is the one and only spelling of its parts
-_PLACE = r"(?P<partition>\d{5}|[1-9]\d{5,})-(?P<offset>\d{12}|[1-9]\d{12,})\.gz"
-_DATA_KEYS: Final = (
-    re.compile(rf"{_DAY}/(?P<topic>[^/]+)-{_PLACE}", re.ASCII),
-    re.compile(rf"(?P<topic>[^/]+)/{_DAY}/{_PLACE}", re.ASCII),
-)
+    def read(self, key: str, topic: str) -> ObjectKey | None:
+        """By the end of the key: in any folder, for a transform may have chosen it, and with offsets of any width."""
+        found = self._match(key, topic)
+        if found is None:
+            return None
+        prefix, above = self.prefix_of(topic), found["above"]
+        encoded = above.removeprefix(prefix) if above.startswith(prefix) else ""
+        return ObjectKey(
+            TopicPartition(topic, int(found["partition"])), encoded, int(found["offset"]), found["extension"]
+        )
 
+    def read_own(self, key: str, topics: Iterable[str], *, extension: str) -> ObjectKey | None:
+        """What a key says that these settings give to an object of one of the topics, with this extension; None for any other key.
 
-class DateLayout(StrEnum):
-    """What the first directory below the prefix is: the day (every release), or the topic (a later fork)."""
-
-    BY_DATE = "by_date"
-    BY_TOPIC = "by_topic"
-
-
-class DataKey(NamedTuple):
-    """What the key of a data object says; `offset` is that of the first record, `date` the day of the upload."""
-
-    topic: str
-    partition: int
-    offset: int
-    date: date
-
-
-@dataclass(frozen=True, slots=True)
-class BlockNames:
-    """How a sink names its objects; `prefix` is as configured, with or without its last `/`."""
-
-    prefix: str = ""
-    layout: DateLayout = DateLayout.BY_DATE
-
-    def data_key(self, topic_partition: TopicPartition, first_offset: int, *, date: date) -> str:
-        """The key of the object that begins with the record of this offset and is uploaded on this day."""
-        return self._stem(topic_partition, first_offset, date) + DATA_EXTENSION
-
-    def index_key(self, topic_partition: TopicPartition, first_offset: int, *, date: date) -> str:
-        """The key of that object's index."""
-        return self._stem(topic_partition, first_offset, date) + INDEX_EXTENSION
-
-    def pointer_key(self, topic_partition: TopicPartition) -> str:
-        """The key of the object whose whole content is the key of the partition's newest index."""
-        topic, partition = topic_partition
-        prefix = normal_prefix(self.prefix)
-        if self.layout is DateLayout.BY_TOPIC:
-            return f"{prefix}{topic}/last_chunk_index.{partition:05d}.txt"
-        return f"{prefix}last_chunk_index.{topic}-{partition:05d}.txt"
-
-    def _stem(self, topic_partition: TopicPartition, first_offset: int, date: date) -> str:
-        topic, partition = topic_partition
-        prefix, place = normal_prefix(self.prefix), f"{partition:05d}-{first_offset:012d}"
-        if self.layout is DateLayout.BY_TOPIC:
-            return f"{prefix}{topic}/{date.isoformat()}/{place}"
-        return f"{prefix}{date.isoformat()}/{topic}-{place}"
-
-
-@dataclass(frozen=True, slots=True)
-class UploadNames(ObjectNames):
-    """The names of files that are uploaded at one time (epoch ms).
-
-    The day is that of `zone`: UTC in the successor, None for the process's own in the original. Records are not partitioned.
-    """
-
-    names: BlockNames
-    zone: tzinfo | None = UTC
-    now_ms: int = 0
-
-    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
-        """The key of the file whose first record has that offset."""
-        data_key = self.names.data_key(topic_partition, offset, date=self._date())
-        return data_key.removesuffix(DATA_EXTENSION) + extension
-
-    def at(self, now_ms: int) -> UploadNames:
-        """The names of files that are uploaded at that time."""
-        return replace(self, now_ms=now_ms)
-
-    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
-        """The pointer's key, and the key of that file's index as its content."""
-        return self.names.pointer_key(topic_partition), index_key_of(data_key).encode()
-
-    def _date(self) -> date:
-        moment = datetime.fromtimestamp(self.now_ms / 1000, UTC)
-        return moment.astimezone(self.zone).date()
-
-
-def normal_prefix(prefix: str) -> str:
-    """The prefix with `/` at its end; blank stays blank."""
-    return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
-
-
-def index_key_of(data_key: str) -> str:
-    """The key of a data object's index."""
-    return data_key.removesuffix(DATA_EXTENSION) + INDEX_EXTENSION
-
-
-def parse_data_key(key: str, prefix: str) -> DataKey | None:
-    """What the key of a data object below the prefix says, in either layout; None for any other key (SEMANTICS B6)."""
-    below = normal_prefix(prefix)
-    if not key.startswith(below):
+        Where a delimiter can be part of a topic's name, the longest topic that fits is taken. Every key has one reading as long as
+        `file.delim` begins and ends with something other than a digit.
+        """
+        for topic in sorted(topics, key=len, reverse=True):
+            found = self.read(key, topic) if key.startswith(self.prefix_of(topic)) else None
+            if found is not None and found.extension == extension and key == self._again(found):
+                return found
         return None
-    for pattern in _DATA_KEYS:
-        found = pattern.fullmatch(key, len(below))
-        if found:
-            try:
-                day = date.fromisoformat(found["date"])
-            except ValueError:
-                return None
-            return DataKey(found["topic"], int(found["partition"]), int(found["offset"]), day)
-    return None
+
+    def owner(self, key: str, topics: Iterable[str]) -> TopicPartition | None:
+        """The topic-partition whose folder and name the key has. An extension holds no folder: what follows one is another's name."""
+        for topic in topics:
+            found = self._match(key, topic) if key.startswith(self.prefix_of(topic)) else None
+            if found is None or len(found["offset"]) < self.pad_width:
+                continue
+            if self.directory_delim not in found["extension"][1:]:
+                return TopicPartition(topic, int(found["partition"]))
+        return None
+
+    def is_foreign(self, key: str, topic: str) -> bool:
+        """Folders and files that query engines skip: table logs, `_SUCCESS`; not directories of a field whose name begins so.
+
+        In a Delta table also what its other writers make.
+        """
+        parts = key.removeprefix(self.prefix_of(topic)).split("/")
+        skipped = any(part.startswith(("_", ".")) and "=" not in part for part in parts)
+        return skipped or (self.tables and key.endswith(".parquet") and self.read(key, topic) is None)
+
+    def folder_topic(self, file: DataFile) -> str:
+        """What is between `topics.dir` and the encoded partition; tables and routers do not go together."""
+        start = len(topics_root(self.topics_dir, self.directory_delim))
+        end = file.key.find(f"{self.directory_delim}{file.encoded_partition}{self.directory_delim}", start)
+        return file.key[start:end] if end > start and not self.tables else file.topic
+
+    def _match(self, key: str, topic: str) -> re.Match[str] | None:
+        return _connect_pattern(self.directory_delim, self.file_delim, topic).fullmatch(key)
+
+    def _again(self, found: ObjectKey) -> str:
+        return self.key(found.topic_partition, found.encoded_partition, offset=found.offset, extension=found.extension)
+
+
+@lru_cache(maxsize=4096)
+def _connect_pattern(directory_delim: str, file_delim: str, topic: str) -> re.Pattern[str]:
+    folder, file, name = map(re.escape, (directory_delim, file_delim, topic))
+    ending = rf"(?P<partition>[0-9]+){file}(?P<offset>[0-9]+)(?P<extension>(?:[^0-9][^/]*)?)"
+    return re.compile(rf"(?P<above>.*){folder}{name}{file}{ending}", re.DOTALL)
 
 
 IN_NAMES: Final = ("topic", "partition", "offset", "time")
@@ -304,16 +215,20 @@ _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateNames(FolderNames):
-    """Keys by templates that have no fault; `topics_dir` stands before them unless it is blank. files are begun at `now_ms`."""
+class TemplateNames(FolderNames, DataKeys):
+    """Keys by templates that have no fault, below `topics_dir` unless it is blank. Files are begun at `now_ms`.
+
+    `routed`: a transform may send records to other topics.
+    """
 
     topics_dir: str
     directory: str
     name: str
     pad_width: int
+    routed: bool = False
     now_ms: int = 0
 
-    def within(
+    def key_in_folder(
         self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
     ) -> str:
         """The key of the file whose first record has that offset, in the folder of a topic that may be another one."""
@@ -321,47 +236,57 @@ class TemplateNames(FolderNames):
         moment = datetime.fromtimestamp(self.now_ms // 1000, UTC).strftime(_TIME)
         own = {"topic": topic, "partition": str(partition), "offset": str(offset).zfill(self.pad_width), "time": moment}
         directory = _filled(self.directory, {"topic": folder, "directory": encoded_partition})
-        return "/".join((*self._folders(), directory, _filled(self.name, own) + extension))
+        return f"{topics_root(self.topics_dir, '/')}{directory}/{_filled(self.name, own)}{extension}"
 
-    def at(self, now_ms: int) -> TemplateNames:
+    def at_time(self, now_ms: int) -> TemplateNames:
         """The names of files that are begun at that time."""
         return replace(self, now_ms=now_ms)
 
-    def like(self, key: str) -> TemplateNames:
+    def with_time_of(self, key: str) -> TemplateNames:
         """The names with the time that the key says; the same where it says none."""
-        found = re.fullmatch(self._pattern(topic=".*"), key, re.ASCII | re.DOTALL)
+        found = self._pattern(".*").fullmatch(key)
         if found is None or "time" not in found.groupdict():
             return self
         moment = datetime.strptime(found["time"], _TIME).replace(tzinfo=UTC)
-        return self.at(int(moment.timestamp()) * 1000)
+        return self.at_time(int(moment.timestamp()) * 1000)
 
-    def prefix(self, topic: str) -> str:
-        """What the keys of a topic's objects begin with."""
-        fixed = _filled("/".join((*self._folders(), self.directory)), {"topic": topic, "directory": "${directory}"})
+    def prefix_of(self, topic: str) -> str:
+        """The keys' beginning up to the encoded partition."""
+        fixed = _filled(self._folder, {"topic": topic, "directory": "${directory}"})
         return fixed.partition("${directory}")[0] if "${directory}" in fixed else f"{fixed}/"
 
-    def folder_topic(self, key: str, encoded_partition: str) -> str | None:
-        """The topic that the folder of an object of that directory names; None where folders name none."""
-        forms = {"topic": "(?P<topic>.*)", "directory": re.escape(encoded_partition)}
-        folder = _filled("/".join((*self._folders(), self.directory)), forms, re.escape)
-        found = re.fullmatch(f"{folder}/[^/]*", key, re.DOTALL)
+    def read(self, key: str, topic: str) -> ObjectKey | None:
+        """By the templates."""
+        found = self._pattern(re.escape(topic)).fullmatch(key)
+        if found is None:
+            return None
+        encoded, place = found.groupdict().get("directory", ""), TopicPartition(topic, int(found["partition"]))
+        return ObjectKey(place, encoded, int(found["offset"]), found["extension"])
+
+    def folder_topic(self, file: DataFile) -> str | None:
+        """What takes the place of `${topic}` in the folder."""
+        if not self.routed:
+            return file.topic
+        forms = {"topic": "(?P<topic>.*)", "directory": re.escape(file.encoded_partition)}
+        found = re.fullmatch(f"{_filled(self._folder, forms, re.escape)}/[^/]*", file.key, re.DOTALL)
         return None if found is None else found.groupdict().get("topic")
 
-    def read(self, key: str, topic: str) -> tuple[int, int] | None:
-        """Partition and offset that the key of one of the topic's objects says, None for a key that no file of it gets."""
-        found = re.fullmatch(self._pattern(topic=re.escape(topic)), key, re.ASCII | re.DOTALL)
-        return None if found is None else (int(found["partition"]), int(found["offset"]))
-
-    def _pattern(self, *, topic: str) -> str:
+    def _pattern(self, topic: str) -> re.Pattern[str]:
         forms = {
-            "topic": topic, "directory": ".*", "partition": r"(?P<partition>\d+)",
+            "topic": topic, "directory": "(?P<directory>.*)", "partition": r"(?P<partition>\d+)",
             "offset": rf"(?P<offset>\d{{{max(self.pad_width, 1)},}})", "time": r"(?P<time>\d{8}T\d{6}Z)",
         }  # fmt: skip
-        whole = "/".join((*self._folders(), self.directory, self.name))
-        return _filled(whole, forms, re.escape) + r"(?:\D[^/]*)?"
+        whole = _filled(f"{self._folder}/{self.name}", forms, re.escape)
+        return re.compile(rf"{whole}(?P<extension>(?:\D[^/]*)?)", re.ASCII | re.DOTALL)
 
-    def _folders(self) -> list[str]:
-        return [self.topics_dir] if self.topics_dir.strip() else []
+    @property
+    def _folder(self) -> str:
+        return f"{topics_root(self.topics_dir, '/')}{self.directory}"
+
+
+def connect_template(file_delim: str) -> str:
+    """Connect's names of files as a template."""
+    return file_delim.join(("${topic}", "${partition}", "${offset}"))
 
 
 def name_fault(template: str) -> str | None:
@@ -410,91 +335,217 @@ def _filled(template: str, values: Mapping[str, str], literal: Callable[[str], s
     return "".join(pieces())
 
 
-class DataKeys(Protocol):
-    """Tells the keys of a sink's data objects."""
+DATA_EXTENSION: Final = ".gz"
+INDEX_EXTENSION: Final = ".index.json"
+_DAY: Final = r"(?P<day>\d{4}-\d{2}-\d{2})"
+# a number wider than its padding has no leading zero, so that every key is the one and only spelling of its parts
+_NUMBERS: Final = r"(?P<partition>\d{5}|[1-9]\d{5,})-(?P<offset>\d{12}|[1-9]\d{12,})\.gz"
+_BLOCK_KEYS: Final = (
+    re.compile(rf"{_DAY}/(?P<topic>[^/]+)-{_NUMBERS}", re.ASCII),
+    re.compile(rf"(?P<topic>[^/]+)/{_DAY}/{_NUMBERS}", re.ASCII),
+)
 
-    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """Where the objects of the topics lie."""
-        ...
 
-    def owner(self, key: str, topics: Iterable[str]) -> TopicPartition | None:
-        """The topic-partition, of one of these topics, that has an object of this key; None for a key that a sink gives to none."""
-        ...
+class DateLayout(StrEnum):
+    """What the first directory below the prefix is: the day (every release), or the topic (a later fork)."""
 
-
-@dataclass(frozen=True, slots=True)
-class PartitionedKeys:
-    """Keys as `Naming` makes them, whatever the directories of the partitioner are."""
-
-    naming: Naming
-
-    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """The folder of each topic."""
-        naming = self.naming
-        folders = [naming.topics_dir] if naming.topics_dir.strip() else []
-        return tuple(naming.directory_delim.join((*folders, topic, "")) for topic in sorted(topics))
-
-    def owner(self, key: str, topics: Iterable[str]) -> TopicPartition | None:
-        """By `.../<topic>/<directories>/<topic>+<partition>+<offset><extension>`."""
-        for topic in topics:
-            (prefix,) = self.prefixes([topic])
-            if key.startswith(prefix):
-                found = self._partition(topic, key[len(prefix) - len(self.naming.directory_delim) :])
-                if found is not None:
-                    return TopicPartition(topic, found)
-        return None
-
-    def _partition(self, topic: str, below: str) -> int | None:
-        naming = self.naming
-        folder, file = re.escape(naming.directory_delim), re.escape(naming.file_delim)
-        # an extension never holds a folder: what follows one is another object's name
-        extension = rf"(?:[^0-9](?:(?!{folder}).)*)?$"
-        name = rf"{folder}{re.escape(topic)}{file}([0-9]+){file}[0-9]{{{max(naming.pad_width, 1)},}}{extension}"
-        found = re.search(name, below)
-        return None if found is None else int(found[1])
+    BY_DATE = "by_date"
+    BY_TOPIC = "by_topic"
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateKeys:
-    """Keys as `TemplateNames` makes them."""
+class BlockNames(ObjectNames, DataKeys):
+    """The keys of a Block-GZIP sink; `prefix` is as configured, with or without its last `/`. Records are not partitioned.
 
-    names: TemplateNames
+    Files are uploaded at `now_ms`; the day is that of `zone`: UTC in the successor, None for the process's own in the original.
+    """
 
-    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """What the keys of each topic begin with; several may share a folder."""
-        return tuple(dict.fromkeys(self.names.prefix(topic) for topic in sorted(topics)))
+    prefix: str = ""
+    layout: DateLayout = DateLayout.BY_DATE
+    zone: tzinfo | None = UTC
+    now_ms: int = 0
 
-    def owner(self, key: str, topics: Iterable[str]) -> TopicPartition | None:
-        """By the templates."""
-        for topic in topics:
-            found = self.names.read(key, topic)
-            if found is not None:
-                return TopicPartition(topic, found[0])
-        return None
+    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
+        """The key of the file whose first record has that offset."""
+        day = datetime.fromtimestamp(self.now_ms / 1000, UTC).astimezone(self.zone).date()
+        return self.key_of_day(topic_partition, offset, day=day, extension=extension)
 
+    def key_of_day(
+        self, topic_partition: TopicPartition, offset: int, *, day: date, extension: str = DATA_EXTENSION
+    ) -> str:
+        """The key of the file whose first record has that offset, and which is uploaded on that day."""
+        (topic, partition), prefix = topic_partition, normal_prefix(self.prefix)
+        if self.layout is DateLayout.BY_TOPIC:
+            return f"{prefix}{topic}/{day.isoformat()}/{partition:05d}-{offset:012d}{extension}"
+        return f"{prefix}{day.isoformat()}/{topic}-{partition:05d}-{offset:012d}{extension}"
 
-@dataclass(frozen=True, slots=True)
-class BlockKeys:
-    """Keys as `BlockNames` makes them: data, index and pointer, in the sink's own layout."""
+    def at_time(self, now_ms: int) -> BlockNames:
+        """The names of files that are uploaded at that time."""
+        return replace(self, now_ms=now_ms)
 
-    names: BlockNames
+    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
+        """The pointer's key, and the key of that file's index as its content."""
+        return self.pointer_key(topic_partition), index_key_of(data_key).encode()
+
+    def pointer_key(self, topic_partition: TopicPartition) -> str:
+        """The key of the object whose whole content is the key of the partition's newest index."""
+        (topic, partition), prefix = topic_partition, normal_prefix(self.prefix)
+        if self.layout is DateLayout.BY_TOPIC:
+            return f"{prefix}{topic}/last_chunk_index.{partition:05d}.txt"
+        return f"{prefix}last_chunk_index.{topic}-{partition:05d}.txt"
+
+    def prefix_of(self, topic: str) -> str:
+        """The sink's prefix: either layout may be below it."""
+        return normal_prefix(self.prefix)
 
     def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
         """The sink's prefix, or each topic's folder below it where there is one."""
-        prefix = normal_prefix(self.names.prefix)
-        if self.names.layout is DateLayout.BY_TOPIC:
+        prefix = normal_prefix(self.prefix)
+        if self.layout is DateLayout.BY_TOPIC:
             return tuple(f"{prefix}{topic}/" for topic in sorted(topics))
         return (prefix,)
 
+    def read(self, key: str, topic: str) -> ObjectKey | None:
+        """What the key of a data object or its index says, in either layout: the topic is that of the key, whichever was asked for."""
+        return read_block_key(_data_key_of(key), self.prefix)
+
+    def is_foreign(self, key: str, topic: str) -> bool:
+        """Whatever has not the name of one of the topic's data objects or indexes."""
+        found = self.read(key, topic)
+        return found is None or found.topic_partition.topic != topic
+
     def owner(self, key: str, topics: Iterable[str]) -> TopicPartition | None:
-        """By the key of a data object, an index or a pointer."""
-        known = set(topics)
-        data_key = key.removesuffix(INDEX_EXTENSION) + DATA_EXTENSION if key.endswith(INDEX_EXTENSION) else key
-        found = parse_data_key(data_key, self.names.prefix)
+        """By the key of a data object, an index or a pointer, in the sink's own layout."""
+        known, data_key = set(topics), _data_key_of(key)
+        found = read_block_key(data_key, self.prefix)
         if found is not None:
-            place = TopicPartition(found.topic, found.partition)
-            is_ours = found.topic in known and data_key == self.names.data_key(place, found.offset, date=found.date)
+            place, day = found.topic_partition, date.fromisoformat(found.encoded_partition)
+            is_ours = place.topic in known and data_key == self.key_of_day(place, found.offset, day=day)
             return place if is_ours else None
         number = re.search(r"(\d{5,})\.txt$", key, re.ASCII)
         places = () if number is None else (TopicPartition(topic, int(number[1])) for topic in known)
-        return next((place for place in places if key == self.names.pointer_key(place)), None)
+        return next((place for place in places if key == self.pointer_key(place)), None)
+
+
+def normal_prefix(prefix: str) -> str:
+    """The prefix with `/` at its end; blank stays blank."""
+    return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
+
+
+def index_key_of(data_key: str) -> str:
+    """The key of a data object's index."""
+    return data_key.removesuffix(DATA_EXTENSION) + INDEX_EXTENSION
+
+
+def _data_key_of(key: str) -> str:
+    """The key of the data object that an index belongs to; any other key as it is."""
+    return key.removesuffix(INDEX_EXTENSION) + DATA_EXTENSION if key.endswith(INDEX_EXTENSION) else key
+
+
+def read_block_key(key: str, prefix: str) -> ObjectKey | None:
+    """What the key of a data object below the prefix says, in either layout; None for any other key (SEMANTICS B6)."""
+    below = normal_prefix(prefix)
+    matches = (pattern.fullmatch(key, len(below)) for pattern in _BLOCK_KEYS)
+    found = next(filter(None, matches), None) if key.startswith(below) else None
+    if found is None:
+        return None
+    try:
+        date.fromisoformat(found["day"])
+    except ValueError:
+        return None
+    place = TopicPartition(found["topic"], int(found["partition"]))
+    return ObjectKey(place, found["day"], int(found["offset"]), DATA_EXTENSION)
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedNames(ObjectNames):
+    """The names of records that a transform has sent to another topic: as if they were of that topic.
+
+    Where several topics of Kafka may go there (`keeps_source`) only the folder is the new topic's: the object is called by the topic
+    that its offset belongs to, for two of them have the same offsets.
+    """
+
+    inner: FolderNames
+    topic: str
+    keeps_source: bool
+
+    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
+        """The key of the file whose first record has that offset."""
+        target = TopicPartition(self.topic, topic_partition.partition)
+        name = topic_partition if self.keeps_source else target
+        return self.inner.key_in_folder(target.topic, name, encoded_partition, offset=offset, extension=extension)
+
+    def at_time(self, now_ms: int) -> RoutedNames:
+        """The names of files of that time."""
+        return replace(self, inner=self.inner.at_time(now_ms))
+
+    def with_time_of(self, key: str) -> RoutedNames:
+        """The names that files had when the one with this key was begun."""
+        return replace(self, inner=self.inner.with_time_of(key))
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenNames(ObjectNames):
+    """Other names, but for one extension, which has this key: that of a file that is made again."""
+
+    inner: ObjectNames
+    extension: str
+    fixed: str
+
+    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
+        """The fixed key, or the other names'."""
+        if extension == self.extension:
+            return self.fixed
+        return self.inner.key(topic_partition, encoded_partition, offset=offset, extension=extension)
+
+    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
+        """As the other names have it."""
+        return self.inner.pointer(topic_partition, data_key)
+
+
+DELTA_LOG: Final = "_delta_log"
+LONGEST_KEY: Final = 1024
+SHOWN: Final = 120
+_DOTS: Final = frozenset({".", ".."})
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def refusal(key: str, *, state_prefix: str) -> str | None:
+    """Why an object of this key is never written, None where it may be. The text shows control characters in escaped form."""
+    parts = [part for part in key.split("/") if part]
+    reason = part_refusal(key)
+    if reason is None and len(key.encode("utf-8", "surrogatepass")) > LONGEST_KEY:
+        reason = f"has more than {LONGEST_KEY} bytes, which S3 takes in no key"
+    state = [part for part in state_prefix.split("/") if part]
+    if reason is None and state and parts[: len(state)] == state:
+        reason = f"lies in {'/'.join(state)}/, the folder of the commit log"
+    return f"The object's key {_quoted(key)} {reason}." if reason else None
+
+
+def refusals(keys: Sequence[str], *, state_prefix: str) -> dict[int, str]:
+    """The refusals by the positions of their keys. One look at ten thousand keys mostly shows that no rule concerns any of them."""
+    joint, first = "/" + "/".join(keys), state_prefix.strip("/").partition("/")[0]
+    harmless = joint.isascii() and joint.isprintable() and max(map(len, keys), default=0) <= LONGEST_KEY
+    if harmless and DELTA_LOG not in joint and "/." not in joint and not (first and f"/{first}" in joint):
+        return {}
+    judged = ((row, refusal(key, state_prefix=state_prefix)) for row, key in enumerate(keys))
+    return {row: reason for row, reason in judged if reason is not None}
+
+
+def part_refusal(text: str) -> str | None:
+    """What makes a key with this text in it unwritable, None where nothing does."""
+    control = _CONTROL.search(text)
+    if control is not None:
+        return f"holds the control character U+{ord(control[0]):04X}"
+    parts = text.split("/")
+    dots = next((part for part in parts if part in _DOTS), None)
+    if dots is not None:
+        return f"has the part {dots!r}, which leads readers out of its folder"
+    if DELTA_LOG in parts:
+        return f"has the part {DELTA_LOG!r}, which is the log of a Delta table"
+    return None
+
+
+def _quoted(key: str) -> str:
+    shown = key if len(key) <= SHOWN else f"{key[:SHOWN]}..."
+    return ascii(shown) if _CONTROL.search(shown) else repr(shown)

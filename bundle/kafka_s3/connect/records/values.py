@@ -1,12 +1,14 @@
-"""What does a converter hand on? Runs: records of one topic-partition whose values share one schema.
+"""What are the values of a run? Records of one schema, in the form in which they came, with one interface for all that is asked of them.
 
-Columns stay in Arrow; Python objects appear only for data that Arrow's JSON reader cannot take (see `JsonObjects`).
+Columns stay in Arrow; Python objects appear only for data that Arrow's JSON reader cannot take. Values that are still Avro (`AvroBodies`)
+keep their checked bodies beside the columns that were decoded on the way: an Avro file takes the bodies as they are, Parquet takes the
+columns, and every other use decodes them one by one. Between processes tables travel as Arrow's own streams, compressed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -16,6 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.schemas.arrow import python_rows
+
+
+def stream_of(table: pa.Table) -> bytes:
+    """The table with its types, nulls and number of rows, as a stream."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def table_of(content: bytes) -> pa.Table:
+    """The table of a stream. Raises ArrowInvalid where it is none."""
+    return pa.ipc.open_stream(content).read_all()
+
 
 Longs = npt.NDArray[np.int64]
 NO_TIMESTAMP: Final = int(np.iinfo(np.int64).min)
@@ -240,3 +258,57 @@ def _descend(column: pa.Array, path: Sequence[str]) -> Column:
             return [MISSING if valid else None for valid in column.is_valid().to_pylist()]
         column = pc.struct_field(column, name)
     return column
+
+
+@dataclass(frozen=True, slots=True)
+class AvroBodies:
+    """Avro binary data (`bodies`) written with the schema `writer` (parsed JSON).
+
+    `table` holds the values in the columns of their Connect schema, `items` as Python values; without both, `decode` reads the bodies.
+    `some` are columns of some fields, where there is no table.
+    """
+
+    bodies: pa.Array
+    writer: Any
+    decode: Callable[[bytes], Any]
+    table: pa.Table | None = None
+    items: list[Any] | None = None
+    some: pa.Table | None = None
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def take(self, rows: Longs) -> AvroBodies:
+        """The values at these positions."""
+        indices = pa.array(rows)
+        table = None if self.table is None else self.table.take(indices)
+        items = None if self.items is None else [self.items[row] for row in rows]
+        some = None if self.some is None else self.some.take(indices)
+        return AvroBodies(self.bodies.take(indices), self.writer, self.decode, table, items, some)
+
+    def slice(self, start: int, stop: int) -> AvroBodies:
+        """The values `[start, stop)`."""
+        table = None if self.table is None else self.table.slice(start, stop - start)
+        items = None if self.items is None else self.items[start:stop]
+        some = None if self.some is None else self.some.slice(start, stop - start)
+        return AvroBodies(self.bodies.slice(start, stop - start), self.writer, self.decode, table, items, some)
+
+    def column(self, path: Sequence[str]) -> Column:
+        """The field of every value."""
+        if self.some is not None and path[0] in self.some.column_names:
+            return StructColumns(self.some).column(path)
+        if self.table is not None:
+            return StructColumns(self.table).column(path)
+        return Objects(self.objects()).column(path)
+
+    def nbytes(self) -> int:
+        """Bytes of bodies and columns."""
+        return int(self.bodies.nbytes + sum(table.nbytes for table in (self.table, self.some) if table is not None))
+
+    def objects(self) -> list[Any]:
+        """The values as Python values."""
+        if self.items is not None:
+            return self.items
+        if self.table is not None:
+            return StructColumns(self.table).objects()
+        return [self.decode(body) for body in self.bodies.to_pylist()]

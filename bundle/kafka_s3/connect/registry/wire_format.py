@@ -1,24 +1,122 @@
 """Which schema does each record name, and where does its payload begin? (SEMANTICS A11)
 
-Works on whole Arrow arrays: Python sees one name per change of schema, not one object per record.
+As Confluent's serializers write it, AWS Glue's, or Apicurio's::
+
+    Confluent    0, id of 4 bytes                          1, GUID of 16 bytes
+    AWS Glue     3, compression (0 none, 5 zlib), version id of 16 bytes; before Protobuf the place of the message type, a varint
+    Apicurio     0, id of 8 bytes (its version 2)          0, id of 4 bytes (version 3, or as-confluent)
+
+All numbers are big-endian; ids are signed, as in Java. Payloads that AWS Glue's serializers compressed are inflated one by one, within
+bounds, before all else. The rest works on whole Arrow arrays: Python sees one name per change of schema, not one object per record.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.connect.registry.framing import FAILURES, MALFORMED, Bytes, Flags, Words, bytes_at, schema_ids
-from kafka_s3.connect.registry.serializers import Framing
+from kafka_s3.connect.registry.options import Framing
 from kafka_s3.model.files import Role
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+UNKNOWN_MAGIC: Final = "Unknown magic byte!"
+FAILURES: Final = (
+    "",
+    "Empty bytes: there is no magic byte.",
+    UNKNOWN_MAGIC,
+    "The bytes end within the schema id.",
+    "The list of Protobuf message indexes after the schema id is malformed.",
+    "Unknown compression byte: AWS Glue knows 0 (none) and 5 (zlib).",
+)
+EMPTY, MAGIC, SHORT, MALFORMED, COMPRESSION = 1, 2, 3, 4, 5
+GUID_BYTES: Final = 16
+GLUE_MAGIC: Final = 3
+PLAIN, ZLIB = 0, 5
+"""Glue's compression bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaIds:
+    """Per record: whether it names a GUID; GUID or id, as two words; where the payload begins; the number of a failure or 0."""
+
+    guids: Flags
+    high: Words
+    low: Words
+    ends: Longs
+    errors: Longs
+
+
+def schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> SchemaIds:
+    """What the records that begin at these places of `data` say of their schemas."""
+    guids, skipped, widths = _id_layout(framing, data, starts, lengths)
+    ends = skipped + widths
+    errors = np.select([lengths == 0, _unknown(framing, data, starts), lengths < ends], [EMPTY, MAGIC, SHORT], 0)
+    if framing is Framing.GLUE:
+        errors = np.where((errors == 0) & (bytes_at(data, starts + 1) != PLAIN), COMPRESSION, errors)
+    high, low = np.zeros(len(starts), np.uint64), np.zeros(len(starts), np.uint64)
+    for width in np.unique(widths):
+        rows = np.flatnonzero((errors == 0) & (widths == width))
+        at = starts[rows] + skipped
+        if width == GUID_BYTES:
+            high[rows], low[rows] = number(data, at, 8), number(data, at + 8, 8)
+        else:
+            low[rows] = _signed(number(data, at, int(width)), int(width))
+    return SchemaIds(guids, high, low, ends, errors.astype(np.int64))
+
+
+def _id_layout(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> tuple[Flags, int, Longs]:
+    """Which records name a GUID, how many bytes stand before the name, and how many it has."""
+    every = np.ones(len(starts), bool)
+    match framing:
+        case Framing.CONFLUENT:
+            guids = bytes_at(data, starts) == 1
+            return guids, 1, np.where(guids, GUID_BYTES, 4)
+        case Framing.GLUE:
+            return every, 2, np.full(len(starts), GUID_BYTES)
+        case Framing.APICURIO_EITHER:
+            long = (number(data, starts + 1, 4) == 0) & (lengths > 8)
+            return ~every, 1, np.where(long, 8, 4)
+        case _:
+            return ~every, 1, np.full(len(starts), 8 if framing is Framing.APICURIO_8 else 4)
+
+
+def _unknown(framing: Framing, data: Bytes, starts: Longs) -> Flags:
+    magic = bytes_at(data, starts)
+    if framing is Framing.GLUE:
+        return np.not_equal(magic, GLUE_MAGIC)
+    return np.greater(magic, 1 if framing is Framing.CONFLUENT else 0)
+
+
+def _signed(numbers: Words, width: int) -> Words:
+    """The numbers with their sign carried into all 64 bits."""
+    return numbers.astype(np.uint32).view(np.int32).astype(np.int64).view(np.uint64) if width == 4 else numbers
+
+
+def bytes_at(data: Bytes, at: Longs) -> Bytes:
+    """The bytes at these places; beyond the end any byte, which callers do not look at."""
+    return data[np.minimum(at, len(data) - 1)]
+
+
+def number(data: Bytes, at: Longs, size: int) -> Words:
+    """Big-endian numbers of `size` bytes at these places."""
+    found = np.zeros(len(at), np.uint64)
+    for place in range(size):
+        found = found << np.uint64(8) | bytes_at(data, at + place)
+    return found
+
 
 MOST_INDEXES: Final = 64
 """No message is nested deeper: protoc itself stops at 32."""
@@ -296,3 +394,81 @@ def _layout(array: pa.Array) -> tuple[Bytes, Longs, Longs]:
     bounds = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
     return content, bounds[:-1], bounds[1:]
+
+
+HEADER_BYTES: Final = 18
+LARGEST_BYTES: Final = 64 << 20
+"""Of an inflated payload, where nothing else is said: four times the largest record that brokers are usually set up for."""
+MOST: Final = 1032
+"""Deflate makes no byte more than so many."""
+_COMPRESSED: Final = bytes([GLUE_MAGIC, ZLIB])
+_PLAIN: Final = bytes([GLUE_MAGIC, PLAIN])
+
+
+def slices(columns: Sequence[pa.Array], budget: int) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges `[start, stop)` of records that inflate to about `budget` bytes at most, and to one record at least.
+
+    What could go beyond is inflated for its size, one record at a time, and no record for more than `budget`.
+    """
+    held = sum(pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64) for column in columns)
+    count = len(columns[0])
+    if int(held.sum()) * MOST <= budget or not any(len(_compressed(column)) for column in columns):
+        yield 0, count
+        return
+    for column in columns:
+        for row in _compressed(column).tolist():
+            held[row] += _size(column[row].as_py(), budget)
+    start, total = 0, 0
+    for row, size in enumerate(held.tolist()):
+        if total + size > budget and row > start:
+            yield start, row
+            start, total = row, 0
+        total += size
+    yield start, count
+
+
+def _compressed(values: pa.Array) -> Longs:
+    found: Longs = np.flatnonzero(
+        pc.fill_null(pc.starts_with(values, _COMPRESSED), False).to_numpy(zero_copy_only=False)
+    )
+    return found
+
+
+def _size(record: bytes, largest: int) -> int:
+    try:
+        return len(zlib.decompressobj().decompress(record[HEADER_BYTES:], largest))
+    except zlib.error:
+        return 0
+
+
+def inflated(values: pa.Array, largest: int) -> tuple[pa.Array, list[tuple[int, str]]]:
+    """The records without compression, and (position, reason) of those that cannot be inflated, whose place is null then.
+
+    An array without compressed records comes back as it is. A payload of more than `largest` bytes is not inflated further.
+    """
+    values = values.cast(pa.binary()) if values.type != pa.binary() else values
+    rows = _compressed(values)
+    if not len(rows):
+        return values, []
+    found: list[bytes | None] = []
+    failures: list[tuple[int, str]] = []
+    for row, record in zip(rows.tolist(), values.take(pa.array(rows)).to_pylist(), strict=True):
+        try:
+            found.append(_inflated(record, largest))
+        except (zlib.error, ValueError) as error:
+            found.append(None)
+            failures.append((row, f"The payload cannot be inflated: {error}."))
+    compressed = np.zeros(len(values), bool)
+    compressed[rows] = True
+    return pc.replace_with_mask(values, pa.array(compressed), pa.array(found, pa.binary())), failures
+
+
+def _inflated(record: bytes, largest: int) -> bytes:
+    """The record with its payload as it was. Raises zlib.error and ValueError."""
+    engine = zlib.decompressobj()
+    payload = engine.decompress(record[HEADER_BYTES:], largest + 1)
+    if len(payload) > largest:
+        raise ValueError(f"it has more than {largest} bytes, half of writer.memory.bytes")
+    if not engine.eof:
+        raise ValueError("it ends too early")
+    return _PLAIN + record[2:HEADER_BYTES] + payload

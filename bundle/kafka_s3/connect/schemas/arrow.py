@@ -1,13 +1,134 @@
-"""Which Arrow type and values does a Connect schema give? The Parquet mapping of SEMANTICS A8.3."""
+"""Which Arrow columns do values get? Those of their Connect schema (the Parquet mapping of SEMANTICS A8.3), or, without one, of the values.
+
+Inference is our extension; the original refuses schemaless values for Parquet. The rule, per file: a field's type is the narrowest that
+holds all its values. Integers beside fractions become double; any other conflict (a number beside a string, an object beside a list)
+makes the field a string that holds each value's JSON text. A field that is null or absent in every record, and an empty object, has no
+type and becomes a string column of nulls or `{}`; records without any field give the one column `value` with `{}`. Text stays text, also
+where it looks like a time.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
 
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.connect.schemas.json_form import scale_of
+
+
+def infer_table(items: list[Any]) -> pa.Table:
+    """A table of the top-level fields of Python values; a value that is no object gives one field `value`."""
+    rows = [item if isinstance(item, dict) else {"value": item} for item in items]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: infer_array([row.get(name) for row in rows]) for name in names}
+    return pa.table(columns) if columns else pa.Table.from_struct_array(pa.array(rows, pa.struct([])))
+
+
+def infer_array(items: list[Any]) -> pa.Array:
+    """An array of the narrowest type that holds all values."""
+    try:
+        array = pa.array(items)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([as_text(item) for item in items], pa.string())
+    return array if array.type == final_type(array.type) else pa.array([as_text(item) for item in items], pa.string())
+
+
+def plain_strings(schema: pa.Schema) -> pa.Schema:
+    """The schema with each time that Arrow's JSON reader saw in text put back to text."""
+    return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
+
+
+def unify(tables: list[pa.Table]) -> pa.Table:
+    """One table of all rows, in order, whose columns have the types that hold the values of all the tables."""
+    schema = pa.schema([])
+    for table in tables:
+        known = {field.name: field.type for field in schema}
+        for field in table.schema:
+            known[field.name] = wider(known.get(field.name, pa.null()), field.type)
+        schema = pa.schema(list(known.items()))
+    if not len(schema):
+        return pa.table({"value": ["{}"] * sum(table.num_rows for table in tables)})
+    schema = pa.schema([pa.field(field.name, final_type(field.type)) for field in schema])
+    return pa.concat_tables([conform(table, schema) for table in tables])
+
+
+def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """The narrowest type that holds both; string where nothing narrower does."""
+    if left == right or pa.types.is_null(right):
+        return left
+    if pa.types.is_null(left):
+        return right
+    if {left, right} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pa.types.is_struct(left) and pa.types.is_struct(right):
+        fields = {field.name: field.type for field in left}
+        for field in right:
+            fields[field.name] = wider(fields.get(field.name, pa.null()), field.type)
+        return pa.struct(list(fields.items()))
+    if pa.types.is_list(left) and pa.types.is_list(right):
+        return pa.list_(wider(left.value_type, right.value_type))
+    return pa.string()
+
+
+def final_type(kind: pa.DataType) -> pa.DataType:
+    """The type with string in place of what has no type: null and empty objects."""
+    if pa.types.is_struct(kind) and kind.num_fields:
+        return pa.struct([pa.field(field.name, final_type(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(final_type(kind.value_type))
+    return pa.string() if pa.types.is_null(kind) or pa.types.is_struct(kind) else kind
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly the columns of the schema."""
+    if table.schema == schema:
+        return table
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            columns.append(pa.nulls(table.num_rows, field.type))
+        else:
+            columns.append(_converted(table.column(field.name).combine_chunks(), field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def as_text(value: Any) -> str | None:
+    """A value as a string column holds it: text as it is, anything else as JSON."""
+    return (
+        value
+        if value is None or isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    )
+
+
+def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    if pa.types.is_null(array.type) or {array.type, kind} == {pa.int64(), pa.float64()}:
+        return array.cast(kind, safe=False)
+    items = array.to_pylist()
+    return pa.array([_shaped(item, kind) for item in items], kind)
+
+
+def _shaped(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _shaped(value.get(field.name), field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return [_shaped(item, kind.value_type) for item in value]
+    return as_text(value) if pa.types.is_string(kind) else value
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return pa.string() if pa.types.is_temporal(kind) else kind
+
 
 DECIMAL_PRECISION = 64
 SIMPLE = {

@@ -1,4 +1,7 @@
-"""What is a Kafka Connect schema? The data model of Connect, as the JSON converter writes it in an envelope."""
+"""What is a Kafka Connect schema? The data model of Connect, as the JSON converter writes it in an envelope.
+
+`schema_document` writes a schema down whole, so that it reads back equal: for open files that another process goes on with.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import NoneType
-from typing import Any
+from typing import Any, Final
 
 from kafka_s3.model.errors import SinkError
 
@@ -81,6 +84,12 @@ class ConnectSchema:
         return found
 
 
+def inner_schema(schema: ConnectSchema | None) -> ConnectSchema:
+    """The items of an array schema, or the keys or values of a map schema, which are always there."""
+    assert schema is not None
+    return schema
+
+
 def in_order(parameters: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Parameters by name, so that equal ones compare equal; but an enum's symbols in their own order, which is part of the type."""
     return tuple(sorted(parameters, key=lambda pair: "".join(pair[0].partition(".Enum.")[:2])))
@@ -123,3 +132,33 @@ def _field(document: Any, where: str) -> Field:
     if not isinstance(name, str):
         raise SchemaError(f'{where}.fields: {json.dumps(document)[:80]} has no member "field" with the field\'s name.')
     return Field(name, read_schema(document, where=f"{where}.{name}"))
+
+
+PLAIN: Final = ("optional", "name", "version", "doc", "default")
+INNER: Final = ("items", "keys", "values")
+
+
+def schema_document(schema: ConnectSchema) -> dict[str, Any]:
+    """The schema as JSON takes it."""
+    inner = {name: getattr(schema, name) for name in INNER}
+    return {
+        "kind": str(schema.kind),
+        **{name: getattr(schema, name) for name in PLAIN},
+        "parameters": [list(pair) for pair in schema.parameters],
+        "fields": [[field.name, schema_document(field.schema)] for field in schema.fields],
+        **{name: None if found is None else schema_document(found) for name, found in inner.items()},
+    }
+
+
+def stored_schema(document: Mapping[str, Any]) -> ConnectSchema:
+    """The schema of a document. Raises KeyError, TypeError or ValueError where it is none."""
+    items, keys, values = (None if document[name] is None else stored_schema(document[name]) for name in INNER)
+    return ConnectSchema(
+        kind=SchemaType(document["kind"]),
+        **{name: document[name] for name in PLAIN},
+        parameters=tuple((name, value) for name, value in document["parameters"]),
+        fields=tuple(Field(name, stored_schema(schema)) for name, schema in document["fields"]),
+        items=items,
+        keys=keys,
+        values=values,
+    )

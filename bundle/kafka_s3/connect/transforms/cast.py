@@ -1,4 +1,7 @@
-"""How does `Cast` change types? Integers wrap, doubles saturate, text is parsed as Java parses it."""
+"""How does `Cast` change types? Integers wrap, doubles saturate, text is parsed as Java parses it.
+
+Arrow casts whole columns where it does exactly as Java does; all others are cast one by one.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
-from kafka_s3.connect.java.hashing import hash_order
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kafka_s3.connect.java.numbers import (
     decimal_text,
     double_text,
     float_text,
+    hash_order,
     narrow,
     parse_double,
     parse_integer,
@@ -23,26 +30,107 @@ from kafka_s3.connect.java.numbers import (
 )  # fmt: skip
 from kafka_s3.connect.java.simple_dates import iso_text
 from kafka_s3.connect.records.runs import Run
+from kafka_s3.connect.schemas.arrow import SIMPLE
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import to_json
-from kafka_s3.connect.transforms.casting import cast_column
-from kafka_s3.connect.transforms.columns import Struct, mapped
+from kafka_s3.connect.schemas.json_form import default_value, to_json
 from kafka_s3.connect.transforms.record import (
     ConnectRecord,
     JavaDate,
     RecordPart,
     Refused,
     Schema,
+    Struct,
     bare,
-    default_of,
     field_value,
     java_class,
+    mapped,
     require_fields,
     require_map,
     require_struct,
 )  # fmt: skip
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
+
+FLOATS: Final = (SchemaType.FLOAT32, SchemaType.FLOAT64)
+STORED: Final = {TIMESTAMP: pa.int64(), DATE: pa.int32(), TIME: pa.int32()}
+WHOLE_TEXT: Final = r"^-?[0-9]{1,18}$"
+
+
+def cast_column(array: pa.ChunkedArray, schema: ConnectSchema, kind: SchemaType) -> pa.ChunkedArray | None:
+    """The column in another type, None where Arrow would do it otherwise than Java, or refuse a value."""
+    if schema.name in STORED:
+        if kind is SchemaType.STRING:
+            return None
+        array = array.cast(STORED[schema.name])
+    elif schema.name is not None and schema.kind is SchemaType.BYTES:
+        return None
+    if schema.kind is kind:
+        return array
+    match schema.kind:
+        case SchemaType.INT8 | SchemaType.INT16 | SchemaType.INT32 | SchemaType.INT64:
+            return _from_integers(array, kind)
+        case SchemaType.FLOAT32 | SchemaType.FLOAT64:
+            return _from_floats(array, kind)
+        case SchemaType.BOOLEAN:
+            return array.cast(pa.string()) if kind is SchemaType.STRING else array.cast(pa.int32()).cast(SIMPLE[kind])
+        case SchemaType.STRING:
+            return _from_texts(array, kind)
+        case _:
+            return None
+
+
+def _from_integers(array: pa.ChunkedArray, kind: SchemaType) -> pa.ChunkedArray:
+    if kind is SchemaType.BOOLEAN:
+        return pc.not_equal(array, 0)
+    if kind in BITS:
+        return _wrapped(array, BITS[kind])
+    return array.cast(SIMPLE[kind], safe=False)
+
+
+def _from_floats(array: pa.ChunkedArray, kind: SchemaType) -> pa.ChunkedArray | None:
+    if kind is SchemaType.STRING:
+        return None
+    if kind in FLOATS:
+        return array.cast(SIMPLE[kind], safe=False)
+    whole = _truncated(array, 64 if kind in (SchemaType.INT64, SchemaType.BOOLEAN) else 32)
+    return pc.not_equal(whole, 0) if kind is SchemaType.BOOLEAN else _wrapped(whole, BITS[kind])
+
+
+def _from_texts(array: pa.ChunkedArray, kind: SchemaType) -> pa.ChunkedArray | None:
+    if kind is SchemaType.BOOLEAN:
+        return pc.equal(pc.utf8_lower(array), "true")
+    if kind not in BITS or pc.all(pc.match_substring_regex(array, WHOLE_TEXT)).as_py() is False:
+        return None
+    numbers = array.cast(pa.int64())
+    bound = 2 ** (min(BITS[kind], 63) - 1)
+    fits = (
+        kind is SchemaType.INT64 or pc.all(pc.and_(pc.greater_equal(numbers, -bound), pc.less(numbers, bound))).as_py()
+    )
+    return None if fits is False else numbers.cast(SIMPLE[kind])
+
+
+def _wrapped(array: pa.ChunkedArray, bits: int) -> pa.ChunkedArray:
+    """The lower bits of each number, in the column type of that width."""
+    if bits >= 32:
+        return array.cast(pa.int64() if bits == 64 else pa.int32(), safe=False)
+    numbers = pc.fill_null(array, 0).to_numpy().astype(np.int8 if bits == 8 else np.int16).astype(np.int32)
+    return _with_nulls(numbers, array)
+
+
+def _truncated(array: pa.ChunkedArray, bits: int) -> pa.ChunkedArray:
+    """Each number towards zero, at most what fits, 0 for what is no number."""
+    numbers = pc.fill_null(array, 0.0).to_numpy().astype(np.float64)
+    bound = 2.0 ** (bits - 1)
+    high, low = numbers >= bound, numbers <= -bound
+    whole = np.where(high | low | np.isnan(numbers), 0.0, numbers).astype(np.int64)
+    whole[high], whole[low] = 2 ** (bits - 1) - 1, -(2 ** (bits - 1))
+    return _with_nulls(whole, array)
+
+
+def _with_nulls(numbers: np.ndarray, like: pa.ChunkedArray) -> pa.ChunkedArray:
+    mask = None if not like.null_count else like.is_null().to_numpy()
+    return pa.chunked_array([pa.array(numbers, mask=mask)])
+
 
 PURPOSE: Final = "cast types"
 BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
@@ -120,7 +208,7 @@ class Cast:
 def _default(schema: ConnectSchema, kind: SchemaType) -> str | None:
     if schema.default is None:
         return None
-    value = cast(default_of(schema), schema, kind)
+    value = cast(default_value(schema), schema, kind)
     return json.dumps(to_json(value, ConnectSchema(kind)))
 
 

@@ -1,22 +1,174 @@
-"""What becomes of the records of a topic-partition on their way through `transforms`? Other records, failures, or nothing."""
+"""What becomes of the records of a topic-partition on their way through `transforms`? Other records, failures, or nothing.
+
+Runs go from transform to transform by their columns; what no transform can do so is taken apart into records, and put together again.
+What the writer wants of a record (a key, headers, a value) is asked of what comes out at the end.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from kafka_s3.connect.records.runs import Run
-from kafka_s3.connect.transforms.columns import ByColumns
-from kafka_s3.connect.transforms.record import ConnectRecord, Predicate, Refused, Transform
-from kafka_s3.connect.transforms.required import missing_required
-from kafka_s3.connect.transforms.runs import as_json, records_of, runs_of
+from kafka_s3.connect.converters.converter import KafkaBatch
+from kafka_s3.connect.converters.headers import HEADERS, TEXT
+from kafka_s3.connect.converters.whole_records import (
+    NO_HEADERS,
+    NO_KEY,
+    Headers,
+    RecordConverter,
+    with_keys,
+    with_tombstones,
+    without,
+)  # fmt: skip
+from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
+from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Nulls, Objects, StructColumns, Values
+from kafka_s3.connect.schemas.arrow import infer_table
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
+from kafka_s3.connect.schemas.json_form import dumps
+from kafka_s3.connect.transforms.headers import text_of
+from kafka_s3.connect.transforms.record import ByColumns, ConnectRecord, Header, Predicate, Refused, Schema, Transform
 from kafka_s3.model.dead_letters import Failure, Stage, rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
+
+
+def records_of(run: Run, place: TopicPartition) -> Iterator[ConnectRecord]:
+    """The records of a run, with the key and the headers that it carries; `place` is where they come from."""
+    keys, key_schema = _sidecar(run, Role.KEY)
+    headers, _ = _sidecar(run, Role.HEADER)
+    values = run.values.objects()
+    topic = place.topic if run.topic is None else run.topic
+    for row, (offset, time) in enumerate(zip(run.offsets.tolist(), run.timestamps.tolist(), strict=True)):
+        yield ConnectRecord(
+            topic,
+            place.partition,
+            offset,
+            None if time == NO_TIMESTAMP else time,
+            keys[row],
+            key_schema,
+            values[row],
+            run.schema,
+            tuple(Header(one["key"], one["value"], TEXT) for one in headers[row] or ()),
+        )
+
+
+def _sidecar(run: Run, role: Role) -> tuple[Sequence[Any], Schema]:
+    if role not in run.sidecars:
+        return [None] * len(run), None
+    return run.sidecars[role].values.objects(), run.sidecars[role].schema
+
+
+def runs_of(records: Sequence[ConnectRecord], run: Run, place: TopicPartition) -> list[Run]:
+    """Runs of records that were those of one run: of one topic and of one schema of key and value each, in the order of their offsets."""
+    groups: dict[Any, list[ConnectRecord]] = {}
+    shared: dict[Schema, Schema] = {}
+    for one in records:
+        value_schema, key_schema = shared.setdefault(one.value_schema, one.value_schema), one.key_schema
+        kind = (
+            one.topic,
+            id(value_schema),
+            one.value is None,
+            shared.setdefault(key_schema, key_schema),
+            one.key is None,
+        )
+        groups.setdefault(kind, []).append(one)
+    return [_run(group, run, place) for group in groups.values()]
+
+
+def _run(records: list[ConnectRecord], run: Run, place: TopicPartition) -> Run:
+    first = records[0]
+    offsets = np.array([one.offset for one in records], np.int64)
+    times = np.array([NO_TIMESTAMP if one.timestamp is None else one.timestamp for one in records], np.int64)
+    sidecars: dict[Role, Sidecar] = {}
+    if Role.KEY in run.sidecars or first.key is not None:
+        sidecars[Role.KEY] = Sidecar(_values([one.key for one in records]), first.key_schema)
+    if Role.HEADER in run.sidecars or any(one.headers for one in records):
+        rows = [[{"key": h.key, "value": text_of(h.value, h.schema)} for h in one.headers] for one in records]
+        sidecars[Role.HEADER] = Sidecar(Objects(rows), HEADERS)
+    topic = first.topic if first.topic != place.topic or run.topic is not None else None
+    return Run(offsets, times, _values([one.value for one in records]), first.value_schema, sidecars, topic)
+
+
+def _values(items: list[Any]) -> Values:
+    return Nulls(len(items)) if items[0] is None else Objects(items)
+
+
+def as_json(values: Values, *, tables: bool) -> Values:
+    """Values without schema as converters hand them on: JSON text, with a table of all fields where `tables`."""
+    if not isinstance(values, Objects | StructColumns):
+        return values
+    items = values.objects()
+    texts = pa.array([_text(item).encode() for item in items], pa.binary())
+    return JsonText(texts, infer_table(items) if tables else None)
+
+
+def _text(item: Any) -> str:
+    text = dumps(item)
+    return dumps(_finite(item)) if "NaN" in text or "Infinity" in text else text
+
+
+def _finite(item: Any) -> Any:
+    """The value with names in place of numbers that JSON does not have, as Jackson writes them."""
+    if isinstance(item, float) and not math.isfinite(item):
+        return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+    if isinstance(item, dict):
+        return {name: _finite(member) for name, member in item.items()}
+    return [_finite(member) for member in item] if isinstance(item, list) else item
+
+
+def missing_required(run: Run) -> dict[int, str]:
+    """The rows of a run whose value or key has such a null, with why.
+
+    Transforms do not check what they make (InsertField with `timestamp.field=n!` and a record without a timestamp), converters do.
+    A header may be null, unless headers are stored.
+    """
+    found: dict[int, str] = {}
+    keys = (run.sidecars[Role.KEY],) if Role.KEY in run.sidecars else ()
+    for part in (Sidecar(run.values, run.schema), *keys):
+        if part.schema is not None:
+            found = _missing(part.values, part.schema) | found
+    return found
+
+
+def _missing(values: Values, schema: ConnectSchema) -> dict[int, str]:
+    if isinstance(values, StructColumns):
+        columns = zip(values.table.columns, values.table.schema, strict=True)
+        if all(field.nullable or not column.null_count for column, field in columns):
+            return {}
+    elif not isinstance(values, Objects):
+        return {}
+    places = ((row, _null_place(item, schema)) for row, item in enumerate(values.objects()))
+    return {row: f"{place}: null for a field that is required." for row, place in places if place is not None}
+
+
+def _null_place(value: Any, schema: ConnectSchema, where: str = "") -> str | None:
+    """The first place with a null that the schema does not allow; the whole value may be null."""
+    if value is None:
+        return where if where and not schema.optional and schema.default is None else None
+    for item, inner, place in _members(value, schema, where):
+        found = _null_place(item, inner, place)
+        if found is not None:
+            return found
+    return None
+
+
+def _members(value: Any, schema: ConnectSchema, where: str) -> Iterator[tuple[Any, ConnectSchema, str]]:
+    """What is in a struct, list or map: values, their schemas and places."""
+    if schema.kind is SchemaType.STRUCT:
+        for field in schema.fields:
+            yield value.get(field.name), field.schema, f"{where}.{field.name}" if where else field.name
+    elif schema.kind is SchemaType.ARRAY and schema.items is not None:
+        yield from ((item, schema.items, f"{where}[]") for item in value)
+    elif schema.kind is SchemaType.MAP and schema.values is not None:
+        yield from ((item, schema.values, f"{where}[]") for _, item in value)
+
 
 UNEXPECTED = "org.apache.kafka.connect.errors.ConnectException"
 
@@ -174,3 +326,132 @@ def _chosen(step: ChainLink, run: Run, place: TopicPartition) -> npt.NDArray[np.
 
 def _failure(offset: int, step: ChainLink, exception: str, message: str) -> Failure:
     return Failure(offset, Stage.TRANSFORMATION, step.component, exception, message)
+
+
+@dataclass(frozen=True)
+class TransformedRecords:
+    """The records of one topic-partition as a chain leaves them. `converter` says how they are read and what is stored of them.
+
+    `placing` is what the partitioner looks at beside the value.
+    """
+
+    converter: RecordConverter
+    chain: Chain
+    topic_partition: TopicPartition
+    placing: frozenset[Role] = frozenset()
+
+    @property
+    def needs_envelopes(self) -> bool:
+        """Whether keys and headers are read."""
+        return self.converter.needs_envelopes or bool(self.chain.reads)
+
+    def decode_records(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+        """Runs with their sidecars and topics, failures of every stage, null values, and what was dropped.
+
+        A null value, a key or a header that is missing counts as such only behind the last transform.
+        """
+        whole = batch
+        runs, failures = self._read(batch, keys)
+        found = self.chain.through(runs, self.topic_partition)
+        out = _Sorted(self.converter.stores, self.placing, self.converter.tombstones)
+        for run in found.runs:
+            out.take(run)
+        kept = out.runs
+        if self.converter.metadata is not None:
+            kept, refused = self.converter.metadata.added(kept, whole, keys)
+            out.refused += refused
+        return Decoded(apart(kept), failures + found.failures + out.refused, sorted(out.nulls), found.dropped)
+
+    def _read(self, batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
+        """The records as the transforms see them: null values, and with key and headers where those are read."""
+        converter = self.converter
+        key_runs, failures = converter.keys(batch, keys)
+        batch = without(batch, [failure.offset for failure in failures])
+        decoded = converter.value.decode(batch)
+        failures = [*failures, *decoded.failures]
+        runs = with_tombstones(decoded.runs, decoded.nulls, batch) if decoded.nulls else decoded.runs
+        if converter.key is not None and keys is not None:
+            runs = _with_any_keys(runs, key_runs)
+        if batch.headers is not None and (Role.HEADER in converter.stores or Role.HEADER in self.chain.reads):
+            read, failed = converter.headers(batch)
+            bad = np.array([failure.offset for failure in failed], np.int64)
+            runs = [piece for run in runs for piece in _with_any_headers(run, batch, read, bad=bad)]
+            failures += [
+                failure for failure in failed if failure.offset not in {one.offset for one in decoded.failures}
+            ]
+        return runs, failures
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """What comes out of a chain, sorted by what becomes of it."""
+
+    stores: frozenset[Role]
+    placing: frozenset[Role]
+    tombstones: bool
+    runs: list[Run] = field(default_factory=list)
+    nulls: list[int] = field(default_factory=list)
+    refused: list[Failure] = field(default_factory=list)
+
+    def take(self, run: Run) -> None:
+        if run.tombstones and not self.tombstones:
+            self.nulls += run.offsets.tolist()
+            return
+        if Role.KEY in self.stores and isinstance(run.sidecars.get(Role.KEY, _NOTHING).values, Nulls):
+            self.refused += [rejection(int(offset), NO_KEY) for offset in run.offsets]
+            return
+        if Role.HEADER in self.stores:
+            run = self._with_headers(run)
+        if len(run):
+            stored = {role: run.sidecars[role] for role in self.stores}
+            placed_by = {role: run.sidecars[role] for role in self.placing & run.sidecars.keys()}
+            self.runs.append(replace(run, sidecars=stored, placed_by=placed_by))
+
+    def _with_headers(self, run: Run) -> Run:
+        rows = run.sidecars[Role.HEADER].values.objects() if Role.HEADER in run.sidecars else [[]] * len(run)
+        usable = np.array([bool(own) and all(one["value"] is not None for one in own) for own in rows], bool)
+        self.refused += [rejection(int(offset), NO_HEADERS) for offset in run.offsets[~usable]]
+        return run if usable.all() else run.take(np.flatnonzero(usable))
+
+
+_NOTHING = Sidecar(Nulls(0), None)
+
+
+def apart(runs: list[Run]) -> list[Run]:
+    """The runs cut where values and null values alternate, in the order of their offsets: those go to different files."""
+    if len({run.tombstones for run in runs}) < 2:
+        return runs
+    offsets = np.concatenate([run.offsets for run in runs])
+    order = np.argsort(offsets, kind="stable")
+    kinds = np.repeat([run.tombstones for run in runs], [len(run) for run in runs])[order]
+    changes = offsets[order][1:][kinds[1:] != kinds[:-1]]
+    pieces = [run.slice(a, b) for run in runs for a, b in pairwise(_cuts(run, changes))]
+    return sorted(pieces, key=lambda piece: int(piece.offsets[0]))
+
+
+def _cuts(run: Run, changes: np.ndarray) -> list[int]:
+    found: list[int] = np.unique([0, *np.searchsorted(run.offsets, changes), len(run)]).tolist()
+    return found
+
+
+def _with_any_keys(runs: list[Run], keys: list[Run]) -> list[Run]:
+    """The runs with their keys; those without one have a null key."""
+    found, missing = with_keys(runs, keys)
+    if not missing:
+        return found
+    for run in runs:
+        rows = np.flatnonzero(np.isin(run.offsets, missing))
+        if len(rows):
+            found.append(replace(run.take(rows), sidecars={**run.sidecars, Role.KEY: Sidecar(Nulls(len(rows)), None)}))
+    return sorted(found, key=lambda run: int(run.offsets[0]))
+
+
+def _with_any_headers(run: Run, batch: KafkaBatch, read: list[Headers], *, bad: np.ndarray) -> Iterator[Run]:
+    """The run with its headers, without the records whose headers are bad."""
+    rows = np.flatnonzero(~np.isin(run.offsets, bad))
+    if not len(rows):
+        return
+    run = run if len(rows) == len(run) else run.take(rows)
+    places = np.searchsorted(batch.offsets, run.offsets)
+    headers = Sidecar(Objects([read[place] for place in places]), HEADERS)
+    yield replace(run, sidecars={**run.sidecars, Role.HEADER: headers})

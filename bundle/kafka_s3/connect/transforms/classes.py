@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from kafka_s3.connect.config.options.transform_values import cast_types, field_path, json_path, pairs
+from kafka_s3.connect.config.classes import TRANSFORM_GROUP
+from kafka_s3.connect.config.options.transforms import cast_types, field_path, json_path, pairs
 from kafka_s3.connect.config.plugins import make
-from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.transform_classes import TRANSFORM_GROUP
-from kafka_s3.connect.config.transforms import Configured, ConfiguredStep, configured_steps
+from kafka_s3.connect.config.transforms import Configured, ConfiguredStep
 from kafka_s3.connect.java.regex import compiled
 from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.schemas.connect import SchemaType
 from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
-from kafka_s3.connect.transforms.drops import Drop, Filter, TombstoneHandler
-from kafka_s3.connect.transforms.fields import ExtractField, HoistField, ReplaceField, ValueToKey
+from kafka_s3.connect.transforms.fields import (
+    ExtractField,
+    HoistField,
+    InsertField,
+    Insertion,
+    ReplaceField,
+    SetSchemaMetadata,
+    ValueToKey,
+)
+from kafka_s3.connect.transforms.filters import (
+    Drop,
+    Filter,
+    HasHeaderKey,
+    RecordIsTombstone,
+    TombstoneHandler,
+    TopicNameMatches,
+)
 from kafka_s3.connect.transforms.flatten import Flatten
-from kafka_s3.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader
-from kafka_s3.connect.transforms.insert_field import InsertField, Insertion
-from kafka_s3.connect.transforms.literals import literal
+from kafka_s3.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader, literal
 from kafka_s3.connect.transforms.mask_field import MaskField
 from kafka_s3.connect.transforms.new_record_state import Deletes, ExtractNewRecordState, reference
-from kafka_s3.connect.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
 from kafka_s3.connect.transforms.record import Header, Predicate, RecordPart, Refused, Transform
 from kafka_s3.connect.transforms.routers import ExtractTopic, MessageTimestampRouter, RegexRouter, TimestampRouter
-from kafka_s3.connect.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.connect.transforms.timestamps import TimestampConverter
 from kafka_s3.model.files import Role
 
@@ -35,28 +45,24 @@ INSERTED: Final = ("topic", "partition", "offset", "timestamp", "static")
 DEFAULTS: Final = "replace.null.with.default"
 
 
-def chain_of(settings: Settings, *, now_ms: int, tables: bool) -> Chain | None:
-    """The chain of a checked configuration, None where it has none. `now_ms` is the time (`SimpleDates`), `tables` as in `Chain`."""
-    found = configured_steps(settings).steps
-    if not found:
+def chain_of(steps: Sequence[ConfiguredStep], *, now_ms: int, strict: bool, tables: bool) -> Chain | None:
+    """The chain of configured steps, None where there are none. `now_ms` is the time (`SimpleDates`), `tables` as in `Chain`."""
+    if not steps:
         return None
-    steps = tuple(_step(one, now_ms=now_ms, strict=settings.strict) for one in found)
-    return Chain(steps, read_by_transforms(settings), tables)
+    links = tuple(_step(one, now_ms=now_ms, strict=strict) for one in steps)
+    return Chain(links, read_by_transforms(steps), tables)
 
 
-def read_by_transforms(settings: Settings) -> frozenset[Role]:
-    """The parts beside the value that the transforms of a configuration look at: keys, headers."""
-    return frozenset(role for one in configured_steps(settings).steps for role in _reads(one))
+def read_by_transforms(steps: Sequence[ConfiguredStep]) -> frozenset[Role]:
+    """The parts beside the value that transforms look at: keys, headers."""
+    return frozenset(role for one in steps for role in _reads(one))
 
 
-def has_targets_apart(settings: Settings) -> bool:
-    """Whether no two topics of Kafka can go to one topic: one topic alone, or patterns that send the listed ones apart."""
-    topics = settings.names("topics")
-    if settings.text("topics.regex"):
-        return False
+def has_targets_apart(steps: Sequence[ConfiguredStep], topics: Sequence[str]) -> bool:
+    """Whether no two of Kafka's topics go to one topic: one topic alone, or patterns that send the listed ones apart."""
     if len(topics) < 2:
         return True
-    found = [one for one in configured_steps(settings).steps if one.transform.routes]
+    found = [one for one in steps if one.transform.routes]
     if any(one.predicate is not None or one.transform.kind != "regex_router" for one in found):
         return False
     targets = list(topics)

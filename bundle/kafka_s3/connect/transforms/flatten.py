@@ -13,20 +13,22 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import to_json
-from kafka_s3.connect.transforms.columns import NESTED, Struct, mapped, scalar
+from kafka_s3.connect.schemas.json_form import default_value, to_json
 from kafka_s3.connect.transforms.fields import distinct, java_kind
 from kafka_s3.connect.transforms.record import (
+    NESTED,
     ConnectRecord,
     JavaDate,
     RecordPart,
     Refused,
+    Struct,
     bare,
-    default_of,
     field_value,
     java_class,
+    mapped,
     require_map,
     require_struct,
+    scalar,
 )  # fmt: skip
 from kafka_s3.model.offsets import TopicPartition
 
@@ -71,14 +73,14 @@ class Flatten:
                 yield name, member
 
     def _schema(self, schema: ConnectSchema) -> ConnectSchema:
-        fields = list(self._fields(schema, "", optional=schema.optional, default=default_of(schema)))
+        fields = list(self._fields(schema, "", optional=schema.optional, default=default_value(schema)))
         return bare(schema, fields=distinct(fields))
 
     def _fields(self, schema: ConnectSchema, prefix: str, *, optional: bool, default: Any) -> Iterator[Field]:
         for field in schema.fields:
             name = self._name(prefix, field.name)
             looser = optional or field.schema.optional
-            own = default_of(field.schema)
+            own = default_value(field.schema)
             if own is None and default is not None:
                 own = field_value(default, field.name, field.schema, defaults=True)
             if field.schema.kind is SchemaType.STRUCT:
@@ -122,7 +124,7 @@ def _flattened(
     if schema.default is not None and array.null_count:
         if schema.kind in NESTED:
             return False
-        filled = array.fill_null(scalar(default_of(schema), array.type))
+        filled = array.fill_null(scalar(default_value(schema), array.type))
         array = filled if inside is None else pc.if_else(inside, filled, pa.scalar(None, array.type))
     if schema.kind is not SchemaType.STRUCT:
         out.append(array)

@@ -14,17 +14,19 @@ from kafka_s3.connect.java.numbers import narrow, parse_double, wrapped
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.schemas.arrow import arrow_type
 from kafka_s3.connect.schemas.connect import DECIMAL, Field, SchemaType
-from kafka_s3.connect.transforms.columns import Struct, mapped, scalar
 from kafka_s3.connect.transforms.record import (
     ConnectRecord,
     JavaDate,
     RecordPart,
     Refused,
     Schema,
+    Struct,
     field_value,
     java_class,
+    mapped,
     require_map,
     require_struct,
+    scalar,
 )
 from kafka_s3.model.offsets import TopicPartition
 

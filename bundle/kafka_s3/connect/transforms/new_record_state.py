@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
-from kafka_s3.connect.transforms.fields import ReplaceField, distinct
-from kafka_s3.connect.transforms.insert_field import InsertField, Insertion
+from kafka_s3.connect.transforms.fields import InsertField, Insertion, ReplaceField, distinct
 from kafka_s3.connect.transforms.record import (
     ILLEGAL,
     ConnectRecord,

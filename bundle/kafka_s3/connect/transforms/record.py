@@ -1,19 +1,27 @@
-"""What does a transform see? One record with key, value and headers in the forms of `connect.schemas.json_form`, as Connect's `SinkRecord`.
+"""What does a transform see? One record with key, value and headers, as Connect's `SinkRecord`, or the columns of a whole run of records.
 
-A record that a transform refuses is a `Refused` with the original's exception and text; the chain makes a failure of it.
+Values have the forms of `connect.schemas.json_form`. A record that a transform refuses is a `Refused` with the original's exception and
+text; the chain makes a failure of it.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaType
-from kafka_s3.connect.schemas.json_form import from_json
+import pyarrow as pa
+
+from kafka_s3.connect.records.runs import Run, Sidecar
+from kafka_s3.connect.records.values import AvroBodies, StructColumns, Values
+from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
+from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
+from kafka_s3.connect.schemas.json_form import default_value
 from kafka_s3.model.errors import SinkError
+from kafka_s3.model.files import Role
+from kafka_s3.model.offsets import TopicPartition
 
 CONNECT: Final = "org.apache.kafka.connect.errors.ConnectException"
 DATA: Final = "org.apache.kafka.connect.errors.DataException"
@@ -78,9 +86,9 @@ class RecordPart(StrEnum):
 
 class Transform(Protocol):
     """One step of a chain. Own ones are entry points of the group `kafka_s3.transforms`: callables that take the settings below
-    `transforms.<alias>.` as `connect.config.transforms.Configured` and return an object of this protocol. One that may make something else of the
-    same record the next time, for example because it looks at the clock, says so by an attribute `deterministic` that is False: `verify`
-    then does not compare values.
+    `transforms.<alias>.` as `connect.config.transforms.Configured` and return an object of this protocol. One that may make something else
+    of the same record the next time, for example because it looks at the clock, says so by an attribute `deterministic` that is False:
+    `verify` then does not compare values.
     """
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
@@ -121,12 +129,7 @@ def require_fields(schema: ConnectSchema) -> ConnectSchema:
 def field_value(value: dict[str, Any], name: str, schema: ConnectSchema, *, defaults: bool) -> Any:
     """The member of a struct; its default in place of null where `defaults`."""
     found = value.get(name)
-    return default_of(schema) if found is None and defaults else found
-
-
-def default_of(schema: ConnectSchema) -> Any:
-    """The default of a schema, None where it has none."""
-    return None if schema.default is None else from_json(json.loads(schema.default), schema)
+    return default_value(schema) if found is None and defaults else found
 
 
 def bare(schema: ConnectSchema, **changes: Any) -> ConnectSchema:
@@ -159,3 +162,97 @@ def java_class(value: Any, schema: Schema = None) -> str:
     if schema is not None:
         return _LOGICAL.get(schema.name or "") or _KINDS[schema.kind]
     return _SCHEMALESS[type(value)]
+
+
+NESTED = (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
+
+
+@runtime_checkable
+class ByColumns(Protocol):
+    """A transform that can take runs whole. `apply` says what it has to do; this is the quick way to the same records."""
+
+    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+        """The run as it goes on, None where its records have to be taken one by one. `place` is where they are, after routers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Structs in columns: one array per field of the schema."""
+
+    schema: ConnectSchema
+    arrays: tuple[pa.ChunkedArray, ...]
+
+    def named(self, name: str) -> pa.ChunkedArray:
+        """The column of a field."""
+        return self.arrays[[field.name for field in self.schema.fields].index(name)]
+
+    def with_fields(self, fields: Sequence[tuple[Field, pa.ChunkedArray]], schema: ConnectSchema) -> Struct:
+        """Other fields under the rest of a schema."""
+        return Struct(replace(schema, fields=tuple(field for field, _ in fields)), tuple(array for _, array in fields))
+
+    def with_defaults(self) -> Struct | None:
+        """Defaults in place of null; None where a default is nested."""
+        arrays = []
+        for field, array in zip(self.schema.fields, self.arrays, strict=True):
+            if field.schema.default is not None and array.null_count:
+                if field.schema.kind in NESTED:
+                    return None
+                array = array.fill_null(scalar(default_value(field.schema), arrow_type(field.schema)))
+            arrays.append(array)
+        return Struct(self.schema, tuple(arrays))
+
+
+def scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """A Connect value as a scalar of its column's type."""
+    return pa.array([value], kind)[0]
+
+
+def constant(value: Any, kind: pa.DataType, count: int) -> pa.ChunkedArray:
+    """So many times one value."""
+    return pa.chunked_array([pa.repeat(scalar(value, kind), count)])
+
+
+def struct_of(run: Run, part: RecordPart) -> Struct | None:
+    """The columns of a run's key or value, None where it has none or they do not follow the schema."""
+    if part is RecordPart.VALUE:
+        values, schema = run.values, run.schema
+    elif Role.KEY in run.sidecars:
+        values, schema = run.sidecars[Role.KEY].values, run.sidecars[Role.KEY].schema
+    else:
+        return None
+    table = values.table if isinstance(values, StructColumns | AvroBodies) else None
+    if table is None or schema is None or schema.kind is not SchemaType.STRUCT:
+        return None
+    names = [field.name for field in schema.fields]
+    if table.column_names != names or len(set(names)) < len(names):
+        return None
+    if any(table.schema.field(field.name).type != arrow_type(field.schema) for field in schema.fields):
+        return None
+    return Struct(schema, tuple(table.columns))
+
+
+def put(run: Run, part: RecordPart, struct: Struct) -> Run:
+    """The run with other columns. A struct that is left without fields cannot be a table: then its values are Python's."""
+    table = pa.Table.from_arrays(
+        list(struct.arrays), schema=pa.schema([arrow_field(field.name, field.schema) for field in struct.schema.fields])
+    )
+    return put_values(run, part, StructColumns(table), struct.schema)
+
+
+def put_values(run: Run, part: RecordPart, values: Values, schema: ConnectSchema | None) -> Run:
+    """The run with another key or value."""
+    if part is RecordPart.VALUE:
+        return replace(run, values=values, schema=schema)
+    return replace(run, sidecars={**run.sidecars, Role.KEY: Sidecar(values, schema)})
+
+
+def mapped(run: Run, part: RecordPart, change: Callable[[Struct], Struct | None], *, defaults: bool) -> Run | None:
+    """The run with changed columns; nulls have become their defaults before where `defaults`. None where that is not possible."""
+    struct = struct_of(run, part)
+    if struct is not None and defaults:
+        struct = struct.with_defaults()
+    changed = change(struct) if struct is not None else None
+    if changed is None or not changed.arrays:
+        return None
+    return put(run, part, changed)

@@ -14,12 +14,12 @@ from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
+from kafka_s3.connect.schemas.json_form import default_value
 from kafka_s3.connect.transforms.record import (
     ILLEGAL,
     ConnectRecord,
     RecordPart,
     Refused,
-    default_of,
     java_class,
     require_map,
     require_struct,
@@ -162,7 +162,7 @@ def _member(value: Any, schema: ConnectSchema | None, name: str) -> tuple[Any, C
     member = require_struct(value, schema, EXTRACTION).get(name)
     if field is None:
         return None, None
-    return (default_of(field.schema) if member is None else member), field.schema
+    return (default_value(field.schema) if member is None else member), field.schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""How does `TimestampConverter` read and write instants? As text, as a number since 1970, as Connect's Date, Time and Timestamp."""
+"""How does `TimestampConverter` read and write instants? As text, as a number since 1970, as Connect's Date, Time and Timestamp.
+
+A column at a time for all numbers, and for texts of patterns with digits in fixed places; one by one otherwise.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kafka_s3.connect.java.calendar import DAY_MS
-from kafka_s3.connect.java.simple_dates import SimpleDates
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_s3.connect.java.simple_dates import DAY_MS, SimpleDates
 from kafka_s3.connect.records.runs import Run
+from kafka_s3.connect.schemas.arrow import LOGICAL
 from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import to_json
-from kafka_s3.connect.transforms.columns import Struct, mapped
-from kafka_s3.connect.transforms.date_columns import converted
+from kafka_s3.connect.schemas.json_form import default_value, to_json
 from kafka_s3.connect.transforms.fields import java_kind
 from kafka_s3.connect.transforms.record import (
     CONNECT,
@@ -21,15 +27,169 @@ from kafka_s3.connect.transforms.record import (
     JavaDate,
     RecordPart,
     Refused,
+    Struct,
     bare,
-    default_of,
     field_value,
     java_class,
+    mapped,
     require_fields,
     require_map,
     require_struct,
 )  # fmt: skip
 from kafka_s3.model.offsets import TopicPartition
+
+Longs = npt.NDArray[np.int64]
+Layout = list[tuple[str, int]]
+WIDTHS: Final = {("y", 4): 4, ("M", 2): 2, ("d", 2): 2, ("H", 2): 2, ("m", 2): 2, ("s", 2): 2, ("S", 3): 3}
+GREGORIAN_MS: Final = -12_212_553_600_000
+"""1583-01-01: before it Java's calendar is another one."""
+YEAR_10000_MS: Final = 253_402_300_800_000
+MAX_MS: Final = 2**53
+TARGETS: Final = {"Date": LOGICAL[DATE], "Time": LOGICAL[TIME], "Timestamp": LOGICAL[TIMESTAMP]}
+
+
+def converted(
+    array: pa.ChunkedArray, form: str, target: str, *, dates: SimpleDates | None, per_ms: tuple[int, int]
+) -> pa.ChunkedArray | None:
+    """A column of one form in another one (`timestamps.SCHEMAS`), None where its values have to be converted one by one."""
+    if form == target and form != "string" and form != "unix":
+        return array
+    layout = None if dates is None else layout_of(dates)
+    missing = array.is_null().to_numpy() if array.null_count else None
+    instants = _instants(array, form, layout, per_ms)
+    if instants is None:
+        return None
+    if target == "string":
+        texts = None if layout is None else written(instants, layout)
+        return None if texts is None else pa.chunked_array([_masked(texts, missing)])
+    numbers = instants
+    if target == "unix":
+        of_unit, ms = per_ms
+        if of_unit > 1 and np.abs(instants).max(initial=0) > (2**63 - 1) // of_unit:
+            return None
+        numbers = _columns_towards_zero(instants * of_unit, ms)
+        return pa.chunked_array([pa.array(numbers, mask=missing)])
+    if target == "Date":
+        numbers = instants // DAY_MS
+    elif target == "Time":
+        numbers = instants % DAY_MS
+    plain = pa.array(numbers, mask=missing)
+    return pa.chunked_array([(plain if target == "Timestamp" else plain.cast(pa.int32())).cast(TARGETS[target])])
+
+
+def layout_of(dates: SimpleDates) -> Layout | None:
+    """The parts of a pattern with their widths: letters that stand for digits, or literal text; None where one is of any other kind."""
+    found: Layout = []
+    for text, count in dates.tokens:
+        if not count:
+            if not text.isascii():
+                return None
+            found.append((f"'{text}", len(text)))
+        elif (text, count) in WIDTHS:
+            found.append((text, count))
+        elif text == "X":
+            found.append(("'Z", 1))
+        else:
+            return None
+    letters = [name for name, _ in found if not name.startswith("'")]
+    return found if len(set(letters)) == len(letters) and "y" in letters else None
+
+
+def _instants(array: pa.ChunkedArray, form: str, layout: Layout | None, per_ms: tuple[int, int]) -> Longs | None:
+    """Epoch milliseconds of each row, 0 where it is null."""
+    match form:
+        case "string":
+            return None if layout is None else parsed(pc.fill_null(array, _placeholder(layout)), layout)
+        case "unix":
+            numbers: Longs = pc.fill_null(array, 0).to_numpy()
+            of_unit, ms = per_ms
+            if ms > 1 and np.abs(numbers).max(initial=0) > MAX_MS:
+                return None
+            return _columns_towards_zero(numbers * ms, of_unit)
+        case "Date":
+            days: Longs = pc.fill_null(array.cast(pa.int32()), 0).to_numpy().astype(np.int64)
+            return days * DAY_MS
+        case "Time":
+            times: Longs = pc.fill_null(array.cast(pa.int32()), 0).to_numpy().astype(np.int64)
+            return times
+        case _:
+            instants: Longs = pc.fill_null(array.cast(pa.int64()), 0).to_numpy()
+            return instants
+
+
+def _placeholder(layout: Layout) -> str:
+    return "".join(name[1:] if name.startswith("'") else "1" * width for name, width in layout)
+
+
+def parsed(texts: pa.ChunkedArray, layout: Layout) -> Longs | None:
+    """Epoch milliseconds of texts, None where one of them is not laid out so. Month 13 is the next January."""
+    width = sum(width for _, width in layout)
+    if not len(texts) or not pc.all(pc.equal(pc.binary_length(texts), width)).as_py():
+        return None if len(texts) else np.empty(0, np.int64)
+    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts.combine_chunks()), "")[0].as_buffer()
+    rows = np.frombuffer(joined, np.uint8).reshape(len(texts), width)
+    parts: dict[str, Longs] = {}
+    at = 0
+    for name, length in layout:
+        piece = rows[:, at : at + length]
+        at += length
+        if name.startswith("'"):
+            if (piece != np.frombuffer(name[1:].encode(), np.uint8)).any():
+                return None
+            continue
+        digits = piece - np.uint8(48)
+        if (digits > 9).any():
+            return None
+        parts[name] = digits.astype(np.int64) @ (10 ** np.arange(length - 1, -1, -1, dtype=np.int64))
+    return _joined(parts, len(texts))
+
+
+def _joined(parts: dict[str, Longs], count: int) -> Longs | None:
+    one, zero = np.ones(count, np.int64), np.zeros(count, np.int64)
+    if parts["y"].min(initial=9999) < 1584:
+        return None
+    months = parts.get("M", one) - 1
+    first = (parts["y"] - 1970) * 12 + months
+    days = first.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + parts.get("d", one) - 1
+    seconds = (parts.get("H", zero) * 60 + parts.get("m", zero)) * 60 + parts.get("s", zero)
+    found: Longs = days * DAY_MS + seconds * 1000 + parts.get("S", zero)
+    return found
+
+
+def written(instants: Longs, layout: Layout) -> pa.Array | None:
+    """The texts of instants, None where a year does not have four digits of the Gregorian calendar."""
+    if instants.min(initial=0) < GREGORIAN_MS or instants.max(initial=0) >= YEAR_10000_MS:
+        return None
+    days, ms = np.divmod(instants, DAY_MS)
+    dates = days.astype("datetime64[D]")
+    months = dates.astype("datetime64[M]")
+    year, month = np.divmod(months.astype(np.int64), 12)
+    numbers = {
+        "y": year + 1970, "M": month + 1, "d": days - months.astype("datetime64[D]").astype(np.int64) + 1, "H": ms // 3_600_000,
+        "m": ms // 60_000 % 60, "s": ms // 1000 % 60, "S": ms % 1000,
+    }  # fmt: skip
+    width = sum(width for _, width in layout)
+    rows = np.empty((len(instants), width), np.uint8)
+    at = 0
+    for name, length in layout:
+        if name.startswith("'"):
+            rows[:, at : at + length] = np.frombuffer(name[1:].encode(), np.uint8)
+        else:
+            for place in range(length):
+                rows[:, at + place] = numbers[name] // 10 ** (length - 1 - place) % 10 + 48
+        at += length
+    offsets = np.arange(len(instants) + 1, dtype=np.int32) * width
+    return pa.StringArray.from_buffers(len(instants), pa.py_buffer(offsets), pa.py_buffer(rows))
+
+
+def _masked(texts: pa.Array, missing: npt.NDArray[np.bool_] | None) -> pa.Array:
+    return texts if missing is None else pc.if_else(pa.array(missing), pa.scalar(None, pa.string()), texts)
+
+
+def _columns_towards_zero(numbers: Longs, divisor: int) -> Longs:
+    found: Longs = np.where(numbers < 0, -(-numbers // divisor), numbers // divisor)
+    return found
+
 
 PURPOSE: Final = "converting timestamp formats"
 NO_FORMAT: Final = 'Cannot invoke "java.text.SimpleDateFormat.parse(String)" because "config.format" is null'
@@ -134,7 +294,7 @@ class TimestampConverter:
         other = bare(schema, fields=fields, optional=schema.optional)
         if schema.default is None:
             return other
-        default = self._of_struct(default_of(schema), schema)
+        default = self._of_struct(default_value(schema), schema)
         return replace(other, default=json.dumps(to_json(default, other)))
 
     def _instant(self, value: Any, form: str) -> int:

@@ -16,10 +16,9 @@ from typing import Any, Final
 
 from kafka_s3 import __version__
 from kafka_s3.connect.config.options.table import presentable
+from kafka_s3.connect.config.read import is_setting
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.worker import is_setting
-from kafka_s3.engine.control.heartbeat import Phase, typed
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, typed
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import (
     ConfigError,
@@ -45,7 +44,7 @@ _JAAS_OPEN: Final = frozenset(
 _REMEDY: Final = (
     "Write a reference instead, such as ${env:NAME} or ${secrets:scope/key}; it is looked up when the sink starts."
 )
-_UNTOLD: Final = "What is asked of the sink cannot be told:"
+_UNREADABLE: Final = "What is asked of the sink cannot be told:"
 _log = logging.getLogger(__name__)
 
 
@@ -121,8 +120,42 @@ def _put(store: ObjectStore, paths: StatePaths, control: Control, *, asked: Comm
     return control
 
 
-class ControlChannel:
-    """The running sink's side: reads what is asked, and answers through the heartbeat.
+class CommandChannel:
+    """Where the loop learns between two polls what is asked of the sink, and reports what it did. Of this one nothing is ever asked."""
+
+    every_ms: int = 2**31
+    """How long to wait before asking for news."""
+
+    def opened(self, driver: str) -> None:
+        """The sink has claimed the log as this driver."""
+
+    def commands(self) -> Control | None:
+        """What is asked, None where it is not known yet."""
+        return Control()
+
+    def has_news(self) -> bool:
+        """Whether something else is asked than before."""
+        return False
+
+    def resting(self, commands: Control) -> None:
+        """The sink pauses, as asked."""
+
+    def working(self, commands: Control) -> None:
+        """The sink works, as asked."""
+
+    def worked(self, lag: Mapping[TopicPartition, int], polled_ms: int | None, open_problems: Sequence[str]) -> None:
+        """Everything answered, and what was due is done; `open_problems` are what is the matter with topics all the same."""
+
+    def owes_flush(self, commands: Control) -> bool:
+        """Whether a flush is asked for that is not done yet."""
+        return False
+
+    def flushed(self, commands: Control) -> None:
+        """The flush is done."""
+
+
+class ControlChannel(CommandChannel):
+    """The running sink's side of the control object: reads what is asked, and answers through the heartbeat.
 
     What cannot be read leaves the sink as it was; until it could be read once, a bucket that does not answer keeps the sink waiting.
     """
@@ -135,27 +168,27 @@ class ControlChannel:
         self._store, self._paths, self._heartbeat_writer, self._clock_ms = store, paths, heartbeat_writer, clock_ms
         self._known: Control | None = None
         self._read_ms: int | None = None
-        self._told = ""
+        self._unreadable = ""
 
     def opened(self, driver: str) -> None:
-        """The sink has claimed the log as this driver."""
+        """The heartbeat names the driver."""
         self._heartbeat_writer.claimed(driver)
 
     def commands(self) -> Control | None:
-        """What is asked, None where it cannot be told yet. Looks at most twice in `every_ms`."""
+        """Reads at most twice in `every_ms`."""
         now = self._clock_ms()
         if self._read_ms is None or not 0 <= now - self._read_ms < self.every_ms // 2:
             self._poll(now)
         return self._known
 
     def has_news(self) -> bool:
-        """Whether something else is asked than before."""
+        """Asks the bucket."""
         before = self._known
         self._poll(self._clock_ms())
         return self._known != before
 
     def resting(self, commands: Control) -> None:
-        """The sink pauses, as asked."""
+        """The heartbeat says that the sink is paused."""
         if self._heartbeat_writer.current.phase is not Phase.PAUSED:
             _log.warning(
                 "Sink %s is paused (asked by %s at %s).", self._paths.sink, commands.requested_by, commands.requested_at
@@ -163,32 +196,31 @@ class ControlChannel:
         self._heartbeat_writer.doing(Phase.PAUSED, commands.request)
 
     def working(self, commands: Control) -> None:
-        """The sink works, as asked."""
+        """The heartbeat says that the sink works."""
         if self._heartbeat_writer.current.phase is Phase.PAUSED:
             _log.warning(
                 "Sink %s goes on (asked by %s at %s).", self._paths.sink, commands.requested_by, commands.requested_at
             )
         self._heartbeat_writer.doing(Phase.RUNNING, commands.request)
 
-    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None, standing: Sequence[str]) -> None:
-        """Everything answered, and what was due is done."""
-        self._heartbeat_writer.worked(
-            lag, looked_ms, standing=[*standing, *([f"{_UNTOLD} {self._told}"] if self._told else [])]
-        )
+    def worked(self, lag: Mapping[TopicPartition, int], polled_ms: int | None, open_problems: Sequence[str]) -> None:
+        """The heartbeat has the lag and the problems."""
+        own = [f"{_UNREADABLE} {self._unreadable}"] if self._unreadable else []
+        self._heartbeat_writer.worked(lag, polled_ms, open_problems=[*open_problems, *own])
 
     def owes_flush(self, commands: Control) -> bool:
-        """Whether a flush was asked for that is not done yet."""
+        """Whether the heartbeat does not name the request yet."""
         return bool(commands.flush) and commands.flush != self._heartbeat_writer.current.flushed
 
     def flushed(self, commands: Control) -> None:
-        """The flush is done."""
+        """The heartbeat names the request."""
         self._heartbeat_writer.flushed(commands.flush)
 
     def _poll(self, now_ms: int) -> None:
         self._read_ms = now_ms
         try:
             self._known = read_control(self._store, self._paths) or Control()
-            self._told = ""
+            self._unreadable = ""
         except StorageUnavailable as error:
             self._notify(str(error))
         except SinkError as error:
@@ -196,9 +228,9 @@ class ControlChannel:
             self._notify(f"{error} The sink goes on as before.")
 
     def _notify(self, text: str) -> None:
-        if text != self._told:  # the loop asks every second: once is enough
-            self._heartbeat_writer.warned(f"{_UNTOLD} {text}")
-        self._told = text
+        if text != self._unreadable:  # the loop asks every second: once is enough
+            self._heartbeat_writer.warned(f"{_UNREADABLE} {text}")
+        self._unreadable = text
 
 
 # ------------------------------------------------------------ the stored configuration

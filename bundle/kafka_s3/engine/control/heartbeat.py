@@ -1,24 +1,151 @@
-"""How is the running sink? What it says of itself in the bucket, every few seconds, and when it ends.
+"""How does the running sink say how it is? It observes the loop, and a thread of its own writes the heartbeat.
 
-One object, `<state.prefix>/<sink>/heartbeat.json`, which `engine.control.heartbeat_writer` writes.
+Best-effort, so that a long round is not taken for a dead sink, and no failure to write ever stops the sink. A driver that was fenced is no
+longer the sink: it leaves the word to its successor, and ends in silence.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
+from threading import Event, Lock
 from types import NoneType
 from typing import Any, Final, TypeVar
 
-from kafka_s3.engine.control.limits import DEFAULT, Limits
-from kafka_s3.engine.control.tallies import NOTHING, Delay, Tally
+from kafka_s3 import __version__
+from kafka_s3.connect.config.settings import Settings, reason_of
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.errors import LogDamaged, ObjectMissing
-from kafka_s3.model.files import Totals
+from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError
+from kafka_s3.model.files import DataFile, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.process import start_daemon
+from kafka_s3.model.protocols import Observer, RoundSummary, Start
+from kafka_s3.model.timing import age
 from kafka_s3.store.store import ObjectStore
+
+POINTS: Final = 4
+"""A file tells the times of its first and last record; those between are taken to be spread evenly, at so many points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was read in a step of time from `at_ms` on: records, and how many of them were written or became dead letters."""
+
+    at_ms: int
+    read: int = 0
+    written: int = 0
+    dead_letters: int = 0
+
+
+NOTHING: Final = Tally(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How long records took from their own time to the commit (ms): half of them no longer, 95 % of them no longer."""
+
+    median_ms: int
+    slow_ms: int
+
+
+def added(tallies: Iterable[Tally], more: Tally, *, step_ms: int, most: int) -> tuple[Tally, ...]:
+    """The tallies, oldest first, with one more; its `at_ms` is any time in its step. At most the newest `most` steps are kept."""
+    start = more.at_ms // step_ms * step_ms
+    known = {tally.at_ms: tally for tally in tallies}
+    here = known.get(start, Tally(start))
+    known[start] = replace(
+        here,
+        read=here.read + more.read,
+        written=here.written + more.written,
+        dead_letters=here.dead_letters + more.dead_letters,
+    )
+    return since(known.values(), start - (most - 1) * step_ms)
+
+
+def since(tallies: Iterable[Tally], from_ms: int) -> tuple[Tally, ...]:
+    """The tallies of the steps that begin at a time or later, oldest first."""
+    return tuple(sorted((tally for tally in tallies if tally.at_ms >= from_ms), key=lambda tally: tally.at_ms))
+
+
+def delay(files: Iterable[DataFile], committed_ms: int) -> Delay | None:
+    """How late the records of data files were when they were committed; None where no file tells the time of its records."""
+    points = []
+    for file in files:
+        if file.role is Role.VALUE and file.min_timestamp is not None and file.max_timestamp is not None:
+            first, span = file.min_timestamp, file.max_timestamp - file.min_timestamp
+            points += [
+                (max(committed_ms - first - span * place // POINTS, 0), file.records) for place in range(POINTS + 1)
+            ]
+    return Delay(_share(points, 0.5), _share(points, 0.95)) if points else None
+
+
+def _share(points: list[tuple[int, int]], share: float) -> int:
+    """The value that this share of the weight does not exceed."""
+    points = sorted(points)
+    left = share * sum(weight for _, weight in points)
+    for value, weight in points:
+        left -= weight
+        if left <= 0:
+            return value
+    return points[-1][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is still well: records of lag, the delay (ms) of 95 % of the records, the share of dead letters; None is any."""
+
+    lag: int | None = None
+    delay_ms: int | None = None
+    dead_letters: float | None = 0.05
+
+
+DEFAULT: Final = Limits()
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits that a configuration sets (`health.*`)."""
+    share = float(settings.text("health.deadletter.max.ratio"))
+    return Limits(
+        lag=settings.number("health.lag.max.records") or None,
+        delay_ms=settings.number("health.delay.max.ms") or None,
+        dead_letters=share if share < 1 else None,
+    )
+
+
+def dead_letters_text(recent: Tally, limits: Limits) -> str:
+    """Says that too large a share of records became dead letters; blank where it did not."""
+    most, share = limits.dead_letters, recent.dead_letters / recent.read if recent.read else 0.0
+    if most is None or share <= most:
+        return ""
+    return (
+        f"{percent(share)} of the {recent.read:,} records of the last hour became dead letters, more than {percent(most)} "
+        "(health.deadletter.max.ratio)"
+    )
+
+
+def delay_text(delay: Delay | None, limits: Limits) -> str:
+    """Says that records come late; blank where they do not."""
+    if delay is None or limits.delay_ms is None or delay.slow_ms <= limits.delay_ms:
+        return ""
+    return (
+        f"a twentieth of the last records was {age(delay.slow_ms)} old and more when it was committed, more than {age(limits.delay_ms)} "
+        "(health.delay.max.ms)"
+    )
+
+
+def percent(share: float) -> str:
+    """A share for people: what is nearly all or nearly nothing is not told as all or nothing."""
+    if 0 < share < 1:
+        share = min(max(share, 0.0001), 0.9999)
+    return f"{share:.2%}" if 0 < share < 0.1 or 0.99 < share < 1 else f"{share:.0%}"
+
 
 FORMAT: Final = 1
 SIMPLE: Final[Mapping[str, Any]] = {
@@ -162,3 +289,230 @@ def may_replace(existing: Heartbeat | None, own: Heartbeat, now_ms: int) -> bool
         return True
     # epochs begin anew where a log was deleted
     return not existing.alive(now_ms) and existing.started_ms <= own.started_ms
+
+
+LAST_WORD_S: Final = 15.0  # a bucket that does not answer must not keep a sink from ending
+TEXT_LIMIT: Final = 2000
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+HOURS: Final = 24
+_log = logging.getLogger(__name__)
+
+
+class HeartbeatWriter(Observer):
+    """The heartbeat of this process: an observer of the loop that passes everything on. Thread-safe."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        paths: StatePaths,
+        *,
+        interval_ms: int,
+        clock_ms: Callable[[], int],
+        mask: Callable[[str], str] = str,
+        inner: Observer | None = None,
+        limits: Limits = DEFAULT,
+        claimed: Callable[[Heartbeat], None] = lambda _: None,
+    ) -> None:
+        """`claimed` is called by the thread ahead of the first heartbeat of an epoch; what it raises is logged."""
+        self._store, self._paths, self._clock_ms, self._mask = store, paths, clock_ms, mask
+        self.inner, self._claimed, self._epoch = inner, claimed, 0
+        self._lock = Lock()
+        self._news = Event()
+        self._rounds = 0
+        self._warnings = 0
+        self._considered: int | None = None
+        self._minutes: tuple[Tally, ...] = ()
+        self._told_of_letters = False
+        self._silent = False
+        host, run, now = socket.gethostname(), uuid.uuid4().hex, clock_ms()
+        self._now = Heartbeat(
+            paths.sink, run, host, os.getpid(), __version__, now, interval_ms, beat_ms=now, limits=limits
+        )
+
+    @property
+    def current(self) -> Heartbeat:
+        """What would be said now."""
+        return self._now
+
+    # ------------------------------------------------------------ the loop tells
+
+    def started(self, start: Start) -> None:
+        """The log is claimed."""
+        about = {"lag": dict(start.lag), "looked_ms": start.polled_ms, "standing": start.open_problems}
+        self._say(epoch=start.epoch, version=start.version, totals=start.totals, **about)
+        super().started(start)
+
+    def round_done(self, done: RoundSummary) -> None:
+        """A round was committed; regular heartbeats carry it."""
+        with self._lock:
+            self._rounds += 1
+            totals = None if self._now.totals is None else self._now.totals.plus(done.totals)
+            self._now = replace(self._now, version=done.version, totals=totals, last_round_ms=done.ended_ms)
+            self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.polled_ms)
+            self._now = replace(self._now, open_states=done.open_states, open_state_bytes=done.open_state_bytes)
+            self._count(done)
+        super().round_done(done)
+
+    def warned(self, text: str) -> None:
+        """Something failed and is tried again."""
+        with self._lock:
+            self._warnings += 1
+            self._now = replace(self._now, troubled=True, warning=self._fit(text), warned_ms=self._clock_ms())
+        super().warned(text)
+
+    def worked(
+        self, lag: Mapping[TopicPartition, int], polled_ms: int | None = None, *, open_problems: Sequence[str] = ()
+    ) -> None:
+        """A poll at `polled_ms` went well; trouble is over where it brought no warning, but for the `open_problems`."""
+        with self._lock:
+            calm, self._warnings = not self._warnings, 0
+            self._now = replace(self._now, lag=dict(lag), looked_ms=polled_ms, troubled=self._now.troubled and not calm)
+            self._now = replace(self._now, standing=tuple(map(self._fit, open_problems)))
+
+    def claimed(self, driver: str) -> None:
+        """Who this is in the commit log."""
+        self._say(driver=driver)
+
+    def doing(self, phase: Phase, request: str) -> None:
+        """What the sink does now, and at whose request; said at once where it is new."""
+        if (self._now.phase, self._now.request) != (phase, request):
+            self._say(phase=phase, request=request)
+
+    def flushed(self, request: str) -> None:
+        """A flush was done."""
+        self._say(flushed=request)
+
+    def ended(self, error: BaseException | None) -> None:
+        """The run is over: stopped, or failed with a reason. An interrupt is a stop."""
+        if isinstance(error, Exception):
+            self._say(phase=Phase.FAILED, failure=self._fit(reason_of(error)))
+        else:
+            self.stopped()
+
+    def stopped(self) -> None:
+        """The run is over as it should be."""
+        self._say(phase=Phase.STOPPED)
+        super().stopped()
+
+    # ------------------------------------------------------------ the thread writes
+
+    def remember(self) -> None:
+        """Takes over what outlives a run: which flush was the last to be done, so that none is done twice, and the last hours."""
+        try:
+            before = read_heartbeat(self._store, self._paths)
+        except SinkError:
+            return
+        if before is not None:
+            with self._lock:
+                self._now = replace(self._now, flushed=before.flushed, hours=before.hours)
+
+    def beat(self) -> None:
+        """Writes the heartbeat; whatever fails is logged once and forgotten."""
+        own = self._next()
+        if own.epoch > self._epoch:
+            self._epoch = own.epoch
+            self._tell_claim(own)
+        try:
+            if may_replace(self._existing(), own, own.beat_ms):
+                self._store.put(self._paths.heartbeat(), own.to_json())
+            self._silent = False
+        except Exception as error:
+            if not self._silent:
+                _log.warning("The heartbeat could not be written; the sink goes on: %s", reason_of(error))
+            self._silent = True
+
+    def wait(self) -> None:
+        """Waits for the next interval, or for something worth saying at once."""
+        self._news.wait(self._now.interval_ms / 1000)
+        self._news.clear()
+
+    def wake(self) -> None:
+        """Ends a wait."""
+        self._news.set()
+
+    def _tell_claim(self, own: Heartbeat) -> None:
+        try:
+            self._claimed(own)
+        except Exception as error:
+            _log.warning(
+                "What is in effect from epoch %s on could not be noted; the sink goes on: %s",
+                own.epoch,
+                reason_of(error),
+            )
+
+    def _existing(self) -> Heartbeat | None:
+        try:
+            return read_heartbeat(self._store, self._paths)
+        except LogDamaged:
+            return None
+
+    def _next(self) -> Heartbeat:
+        with self._lock:
+            if self._rounds:
+                total, before = sum(self._now.lag.values()), self._considered
+                grew = self._now.lag_grew + 1 if before is not None and total > before else 0
+                self._now = replace(self._now, lag_grew=grew)
+                self._considered, self._rounds = total, 0
+            now = self._clock_ms()
+            self._now = replace(self._now, beat_ms=now, recent=self._recent(now))
+            return self._now
+
+    def _count(self, done: RoundSummary) -> None:
+        """Adds a round to what was done lately, and warns where dead letters become too many."""
+        more = Tally(done.ended_ms, done.read, done.totals.written, done.totals.dead_letters)
+        self._minutes = added(self._minutes, more, step_ms=MINUTE_MS, most=HOUR_MS // MINUTE_MS)
+        hours = added(self._now.hours, more, step_ms=HOUR_MS, most=HOURS)
+        late = delay(done.files, done.ended_ms) or self._now.delay
+        self._now = replace(self._now, hours=hours, delay=late, recent=self._recent(done.ended_ms))
+        too_many = dead_letters_text(self._now.recent, self._now.limits)
+        if too_many and not self._told_of_letters:
+            _log.warning("Sink %s: %s.", self._paths.sink, too_many)
+        self._told_of_letters = bool(too_many)
+
+    def _recent(self, now_ms: int) -> Tally:
+        """What was done within the last hour, as one."""
+        minutes = since(self._minutes, now_ms - HOUR_MS)
+        sums = {name: sum(getattr(one, name) for one in minutes) for name in ("read", "written", "dead_letters")}
+        return Tally(minutes[0].at_ms if minutes else now_ms, **sums)
+
+    def _say(self, **changes: Any) -> None:
+        with self._lock:
+            self._now = replace(self._now, **changes)
+        self._news.set()
+
+    def _fit(self, text: str) -> str:
+        return self._mask(text)[:TEXT_LIMIT]
+
+
+@contextmanager
+def beating(heartbeat_writer: HeartbeatWriter) -> Iterator[HeartbeatWriter]:
+    """Writes heartbeats from a thread while the body runs, and how it ended afterwards."""
+    over, fenced = Event(), Event()
+
+    def beat_until_over() -> None:
+        last = False
+        while not last:
+            last = over.is_set()
+            if fenced.is_set():
+                return
+            heartbeat_writer.beat()
+            if not last:
+                heartbeat_writer.wait()
+
+    heartbeat_writer.remember()
+    thread = start_daemon(beat_until_over, "heartbeat")
+    ended: BaseException | None = None
+    try:
+        yield heartbeat_writer
+    except BaseException as error:
+        ended = error
+        if isinstance(error, Fenced):
+            fenced.set()
+        raise
+    finally:
+        if not fenced.is_set():
+            heartbeat_writer.ended(ended)
+        over.set()
+        heartbeat_writer.wake()
+        thread.join(LAST_WORD_S)

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.reading import read_entries
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.dead_letters import DeadLetter, iterate_letters
@@ -25,7 +25,6 @@ from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.store.store import ObjectStore
 
-LAST_OFFSET: Final = 2**63 - 1
 TOGETHER: Final = 20
 """Letters that are judged at a time."""
 
@@ -123,7 +122,7 @@ class Ledger:
         self.version = entry.version
         if entry.kind is EntryKind.POSITION:
             for tp, progress in entry.progress.items():
-                self._settle(tp, Settled(entry.version, LetterState.READ_AGAIN, _read_again(progress)))
+                self._settle(tp, Settled(entry.version, LetterState.READ_AGAIN, progress.to_read))
         state = LetterState.REPLAYED if entry.files else LetterState.RESOLVED
         for tp, offsets in entry.resolved.items():
             self._settle(tp, Settled(entry.version, state, offsets, entry.reason))
@@ -211,16 +210,6 @@ def grouped(found: Iterable[FiledLetter]) -> list[LetterGroup]:
 def committed_ms(entry: CommitEntry) -> int:
     """When an entry was committed, epoch ms."""
     return round(datetime.fromisoformat(entry.committed_at).timestamp() * 1000)
-
-
-def _read_again(progress: Progress) -> OffsetSet:
-    """The offsets that are read behind a position: all from the frontier on, but those it keeps as recorded."""
-    ranges, start = [], progress.frontier
-    for first, last in progress.recorded.since(start).ranges:
-        if first > start:
-            ranges.append((start, first - 1))
-        start = last + 1
-    return OffsetSet((*ranges, (start, LAST_OFFSET)))
 
 
 def _judged(

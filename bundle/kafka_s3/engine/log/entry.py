@@ -16,6 +16,7 @@ from kafka_s3.model.offsets import Gap, LogEnd, OffsetSet, TopicPartition
 FORMAT: Final = 2
 """The latest form that is read. An entry is written in the oldest form that can say what it says."""
 PLAIN_FORMAT: Final = 1
+LAST_OFFSET: Final = 2**63 - 1
 
 
 class EntryKind(StrEnum):
@@ -40,6 +41,16 @@ class Progress:
     written: int | None = None
     recorded: OffsetSet = field(default_factory=OffsetSet)
     leader_epoch: int | None = None
+
+    @property
+    def to_read(self) -> OffsetSet:
+        """The offsets that are read from here on: all from the frontier on but the recorded ones."""
+        ranges, start = [], self.frontier
+        for first, last in self.recorded.since(start).ranges:
+            if first > start:
+                ranges.append((start, first - 1))
+            start = last + 1
+        return OffsetSet((*ranges, (start, LAST_OFFSET)))
 
     def within(self, end: LogEnd | None) -> Progress:
         """The same with the leader epoch of a log, with none where that is not known to reach to all of this."""

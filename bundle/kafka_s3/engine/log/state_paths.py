@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_s3.connect.naming.keys import DataKeys, ObjectKey
 from kafka_s3.model.offsets import TopicPartition
 
 _OPEN_STATE: Final = re.compile(r"([0-9]{10,19})-[0-9]{20}-[^/]+")
@@ -118,3 +119,23 @@ class StatePaths:
     def open_files(self) -> str:
         """The key of the object in which the driver notes which of them hold."""
         return f"{self.root}open-files.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterKeys(DataKeys):
+    """Reads the keys of a sink's dead letter files."""
+
+    paths: StatePaths
+
+    def prefix_of(self, topic: str) -> str:
+        """The topic's folder."""
+        return self.paths.dead_letters_of(topic)
+
+    def read(self, key: str, topic: str) -> ObjectKey | None:
+        """Topic, partition and offset, joined by `+`."""
+        found = re.fullmatch(rf"{re.escape(topic)}\+(\d+)\+(\d+)(\.jsonl\.gz)", key.rpartition("/")[2])
+        return None if found is None else ObjectKey(TopicPartition(topic, int(found[1])), "", int(found[2]), found[3])
+
+    def is_foreign(self, key: str, topic: str) -> bool:
+        """Nothing else belongs there."""
+        return False

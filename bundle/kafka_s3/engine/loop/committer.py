@@ -1,36 +1,60 @@
 """In which order does an entry become part of bucket and log? The one sequence, for the sink, for replays and for moves by hand.
 
 1. The entry is appended to the log: this is the commit. Until its answer is known, nothing else is begun.
-2. Its files are made visible, and a marker says so (`engine.log.published`). Files that are lost become gaps, by an entry of their own. Files
-   that cannot be made visible now wait: `waits` learns why, later entries name them, and `publish_waiting` tries them again.
+2. Its files are made visible, and a marker says so (`engine.log.published`). Files that are lost become gaps, by an entry of their own.
+   Files that cannot be made visible now wait: `waits` learns why, later entries name them, and `publish_waiting` tries them again.
 3. A checkpoint is written, where the last one is far behind.
-4. Followers catch up once nothing waits. An error of one holds neither another nor the sink, and they are called again soon, or later
-   where that took long.
+4. Followers catch up, once nothing waits.
 
-What fails with an error that is worth another try is taken up by `finish` where it was left.
+What fails with an error that is worth another try is taken up by `finish` where it was left. A file whose upload is gone is made again from
+Kafka, by the offsets that the log records.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog, Published, mark_published
-from kafka_s3.engine.log.rewrites import Rewrite
-from kafka_s3.engine.loop.follower import ByTheClock, Followed, Follower
-from kafka_s3.engine.loop.phases import PhaseTimes
-from kafka_s3.engine.loop.tagging import ObjectTags
-from kafka_s3.model.errors import Fenced, SinkError, StorageError
+from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
+from kafka_s3.engine.loop.followers import Followers
+from kafka_s3.model.errors import CommitError, Fenced, KafkaUnavailable, OffsetsLost, SinkError, StorageError
+from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
-from kafka_s3.model.protocols import Observer, RoundPhase
-from kafka_s3.store.store import abort_uploads
+from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, Source
+from kafka_s3.model.tasks import Assignment, Delivery, reports_of
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 Done = Callable[[], None]
 Waits = Callable[[TopicPartition, SinkError], None]
 """Learns which topic-partition has files that cannot be made visible now, and why."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass
+class PhaseTimes:
+    """The seconds spent in each phase since they were last collected. `clock` gives seconds that never go back. Not thread-safe."""
+
+    clock: Callable[[], float] = time.monotonic
+    _spent: dict[RoundPhase, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measure(self, phase: RoundPhase) -> Iterator[None]:
+        """Counts the body's time, also where it raises."""
+        start = self.clock()
+        try:
+            yield
+        finally:
+            self._spent[phase] = self._spent.get(phase, 0.0) + self.clock() - start
+
+    def collect(self) -> Mapping[RoundPhase, float]:
+        """What was counted since the last call."""
+        spent, self._spent = self._spent, {}
+        return spent
 
 
 def nothing_more() -> None:
@@ -51,15 +75,13 @@ class Committer:
 
     log: CommitLog
     rewrite: Rewrite
-    followers: Sequence[Follower] = ()
+    followers: Followers = field(default_factory=Followers)
     observer: Observer = field(default_factory=Observer)
     phases: PhaseTimes = field(default_factory=PhaseTimes)
     waits: Waits = _raise
     _begun: tuple[CommitEntry, Done] | None = None
     _unpublished: CommitEntry | None = None
     _visible: tuple[str, Published] = ("", Published())
-    _followed: Followed = field(default_factory=Followed)
-    _behind: set[str] = field(default_factory=set)
 
     def claim(self, cluster_id: str) -> None:
         """Takes the log over, with what the last driver left unpublished. Raises CommitError, OffsetsLost, StorageError."""
@@ -79,63 +101,31 @@ class Committer:
         """Takes what was begun to its end; raises as `commit` does. No entry is written behind an unpublished one."""
         while self._begun is not None or self._unpublished is not None:
             if self._begun is not None:
-                with self.phases.of(RoundPhase.COMMIT):
+                with self.phases.measure(RoundPhase.COMMIT):
                     self._append(*self._begun)
             if self._unpublished is None:
                 continue
-            with self.phases.of(RoundPhase.PUBLISH):
+            with self.phases.measure(RoundPhase.PUBLISH):
                 gaps = self.publish(self._unpublished)
             self._unpublished = None
             if gaps:
                 self._begin_gaps(gaps)
-            with self.phases.of(RoundPhase.FOLLOW):
+            with self.phases.measure(RoundPhase.FOLLOW):
                 self._checkpoint()
-                self.follow()
+                self.followers.catch_up(self.log)
 
     def publish_waiting(self, topic_partitions: Collection[TopicPartition]) -> None:
         """Tries once more to make the waiting files of these topic-partitions visible. Raises as `publish`."""
         if not topic_partitions or self.log.last is None:
             return
         found = self.log.publish_waiting(topic_partitions, rewrite=self.rewrite)
-        self._tell_waiting(found)
+        self._report_waiting(found)
         gaps = self._settled(self.log.last, found)
         if gaps:
             self._begin_gaps(gaps)
             self.finish()
         elif not self.log.waiting:
-            self.follow()
-
-    def follow(self) -> None:
-        """Lets the followers catch up, unless files wait. Raises Fenced; else what tagging raises where it must succeed, last."""
-        self._catch_up(self.followers)
-
-    def follow_late(self) -> None:
-        """Lets those followers catch up that are behind, or whose time has come. Raises as `follow`."""
-        late = [one for one in self.followers if one.name in self._behind or (isinstance(one, ByTheClock) and one.due)]
-        self._catch_up(late)
-
-    def _catch_up(self, followers: Sequence[Follower]) -> None:
-        refused: SinkError | None = None
-        if self.log.waiting:  # followers read what is visible
-            self._behind |= {follower.name for follower in followers}
-            return
-        for follower in followers:
-            self._behind.discard(follower.name)
-            if self._followed.rests(follower, self.log) and not _must_succeed(follower):
-                self._behind.add(follower.name)
-                continue
-            try:
-                self._followed.catch_up(follower, self.log)
-            except Fenced:
-                raise
-            except SinkError as error:
-                self._behind.add(follower.name)
-                if _must_succeed(follower):
-                    refused = error
-                else:
-                    self.observer.warned(f"{follower.name}: {error} It catches up at the next chance.")
-        if refused is not None:
-            raise refused
+            self.followers.catch_up(self.log)
 
     def _append(self, entry: CommitEntry, done: Done) -> None:
         try:
@@ -162,7 +152,7 @@ class Committer:
         """
         if self._visible[0] != entry.commit_id:
             found = self.log.publish(entry, rewrite=self.rewrite)
-            self._tell_waiting(found)
+            self._report_waiting(found)
             self._visible = entry.commit_id, found
         return self._settled(entry, self._visible[1])
 
@@ -176,7 +166,7 @@ class Committer:
             _log.debug("published", extra={"facts": {"version": entry.version, "objects": len(entry.files)}})
         return found.gaps
 
-    def _tell_waiting(self, found: Published) -> None:
+    def _report_waiting(self, found: Published) -> None:
         for tp, error in {one.file.topic_partition: error for one, error in found.failed}.items():
             self.waits(tp, error)
 
@@ -197,5 +187,89 @@ class Committer:
             _log.info("uploads are left to the sweep", extra={"facts": {"reason": str(error)}})
 
 
-def _must_succeed(follower: Follower) -> bool:
-    return isinstance(follower, ObjectTags) and follower.must_succeed
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Makes files again whose uploads are gone, those of replayed dead letters by `rewrite_replays`. `lost`: fail, or gap, under which what
+    cannot be made is lost (`behavior.on.lost.offsets`).
+    """
+
+    brokers: Brokers
+    source: Source
+    store: ObjectStore
+    lost: str
+    rewrite_replays: Rewrite | None = None
+
+    def __call__(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        """The files of an entry, made again. Raises OffsetsLost, CommitError, KafkaUnavailable."""
+        if entry.kind is EntryKind.REPLAY and self.rewrite_replays is not None:
+            try:
+                return self.rewrite_replays(entry, gone)
+            except OffsetsLost:
+                if self.lost == "fail":
+                    raise
+                return Rewritten(lost=gone)
+        lost = beyond_recovery(gone, self.brokers)
+        if lost and self.lost == "fail":
+            raise OffsetsLost(
+                f"Commit entry {entry.version} counts files whose uploads are gone from the bucket, and Kafka no longer has their records: "
+                f"{files_text(lost)}. If the objects were published and then removed, or are not needed, start with "
+                "behavior.on.lost.offsets=gap, or move the position (kafka-s3 position set): either records a gap and goes on."
+            )
+        return Rewritten(self._from_kafka(entry, [file for file in gone if file not in lost]), lost)
+
+    def _from_kafka(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+        """New uploads of the files `gone`, with the records that the entry gives them: each one's range is read again, for it alone."""
+        made: list[DataFile] = []
+        for file in gone:
+            wanted = Assignment(
+                file.topic_partition,
+                file.first_offset,
+                file.last_offset + 1,
+                (Delivery(0, file.last_offset + 1),),
+                close=file.reason,
+                only=file,
+                data_key=_values_of(file, entry).key,
+            )
+            (report,) = reports_of(self.source.read([wanted]))
+            if [again.records for again in report.files] != [file.records]:
+                abort_uploads(self.store, (*report.files, *made))
+                raise CommitError(
+                    f"{file.key} cannot be made again from Kafka: offsets {file.first_offset} to {file.last_offset} give other records "
+                    "than the log counts. Was the configuration changed? Restore the earlier one, restart, then change it. Did compaction "
+                    "remove some? Write what is left anew: "
+                    f"kafka-s3 position set CONFIG {file.topic} {file.partition} {file.first_offset}."
+                )
+            (again,) = report.files
+            made.append(replace(file, upload=again.upload, bytes=again.bytes))
+        return made
+
+
+def beyond_recovery(gone: Iterable[DataFile], brokers: Brokers) -> list[DataFile]:
+    """The files whose records Kafka does not have any more. Raises KafkaUnavailable where it cannot tell."""
+    wanted = list(gone)
+    topics = brokers.describe(sorted({file.topic for file in wanted}))
+    there = {TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions}
+    starts = brokers.starts({file.topic_partition for file in wanted} & there)
+    silent = ({file.topic_partition for file in wanted} & there) - starts.keys()
+    if silent:
+        raise KafkaUnavailable(f"Kafka does not say where {', '.join(map(str, sorted(silent)))} begins: no leader?")
+    return [file for file in wanted if starts.get(file.topic_partition, file.first_offset + 1) > file.first_offset]
+
+
+def files_text(files: Iterable[DataFile]) -> str:
+    """Keys and offsets of files, for a message."""
+    return "; ".join(f"{file.key} (offsets {file.first_offset} to {file.last_offset})" for file in files)
+
+
+def _values_of(file: DataFile, entry: CommitEntry) -> DataFile:
+    """The object of values that belongs to a file of the entry; the file itself where there is none."""
+    place = (file.topic_partition, file.encoded_partition, file.first_offset)
+    return next(
+        (
+            other
+            for other in entry.files
+            if other.role is Role.VALUE
+            and (other.topic_partition, other.encoded_partition, other.first_offset) == place
+        ),
+        file,
+    )

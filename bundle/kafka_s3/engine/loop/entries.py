@@ -1,46 +1,30 @@
-"""What do the reports of tasks mean for the log? Entries in which every record is accounted for, of a bounded number of files each."""
+"""What do the reports of tasks mean? Entries in which every record is accounted for, of a bounded number of files each, or a stop.
+
+A topic-partition stops at a record that its task cannot pass over, or where so many records are dead letters that something else is wrong.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.task.dead_letters import LIMIT_FROM, excess
 from kafka_s3.model.errors import CommitError, RecordError
 from kafka_s3.model.files import DeadLetterCount, Totals, counted
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
 
+LIMIT_REMEDY: Final = (
+    "Nothing of their batch was committed. Correct the configuration or the producers; to go on as it is, raise "
+    "errors.deadletter.max.ratio (1 is no limit)."
+)
+
+
 _log = logging.getLogger(__name__)
-
-
-def stop_errors(reports: Sequence[TaskReport], *, sink: str) -> dict[TopicPartition, RecordError]:
-    """The topic-partitions that stop at a record that their tasks could not pass over, and the errors with which they do.
-
-    Each error names the settings for the bad records of all of them.
-    """
-    stopped = [report for report in reports if report.failure is not None]
-    leniency = _leniency(stopped)
-    return {report.topic_partition: _stop_error(report, sink, leniency) for report in stopped}
-
-
-def _stop_error(report: TaskReport, sink: str, leniency: str) -> RecordError:
-    reason = (report.failure or "").removesuffix(".")
-    place: dict[str, str | int] = {"topic": report.topic_partition.topic, "partition": report.topic_partition.partition}
-    place |= zip(("stage", "offset"), report.failed_at or (), strict=False)
-    return RecordError(
-        f"Sink {sink} cannot pass over {reason}. Nothing of this batch of {report.topic_partition} was committed: its next offset is "
-        f"{report.start}. Correct the data or the configuration. {leniency} {report.remedy}",
-        place,
-    )
-
-
-def _leniency(reports: Sequence[TaskReport]) -> str:
-    """One command for the bad records of all tasks."""
-    needs = dict.fromkeys(setting for report in reports for setting in report.needs)
-    return f"To go on without such records: kafka-s3 run CONFIG {' '.join(f'--set {setting}' for setting in needs)}."
 
 
 def portions(reports: Sequence[TaskReport], *, max_files: int) -> Iterator[list[TaskReport]]:
@@ -105,7 +89,7 @@ def _progress(report: TaskReport, before: Progress) -> Progress:
     return Progress(report.frontier, written, dead.since(report.frontier))
 
 
-def tell(reports: Sequence[TaskReport]) -> None:
+def log_reports(reports: Sequence[TaskReport]) -> None:
     """What tasks did, and which files they closed for what reason."""
     for report in reports:
         place = str(report.topic_partition)
@@ -133,3 +117,49 @@ def tell(reports: Sequence[TaskReport]) -> None:
             }
             offsets = {"partition": place, "first": file.first_offset, "last": file.last_offset}
             _log.debug("file closed", extra={"facts": content | offsets})
+
+
+def stop_errors(reports: Sequence[TaskReport], *, sink: str) -> dict[TopicPartition, RecordError]:
+    """The topic-partitions that stop at a record that their tasks could not pass over, and the errors with which they do.
+
+    Each error names the settings for the bad records of all of them.
+    """
+    stopped = [report for report in reports if report.failure is not None]
+    leniency = _leniency(stopped)
+    return {report.topic_partition: _stop_error(report, sink, leniency) for report in stopped}
+
+
+def _stop_error(report: TaskReport, sink: str, leniency: str) -> RecordError:
+    reason = (report.failure or "").removesuffix(".")
+    place: dict[str, str | int] = {"topic": report.topic_partition.topic, "partition": report.topic_partition.partition}
+    place |= zip(("stage", "offset"), report.failed_at or (), strict=False)
+    return RecordError(
+        f"Sink {sink} cannot pass over {reason}. Nothing of this batch of {report.topic_partition} was committed: its next offset is "
+        f"{report.start}. Correct the data or the configuration. {leniency} {report.remedy}",
+        place,
+    )
+
+
+def _leniency(reports: Sequence[TaskReport]) -> str:
+    """One command for the bad records of all tasks."""
+    needs = dict.fromkeys(setting for report in reports for setting in report.needs)
+    return f"To go on without such records: kafka-s3 run CONFIG {' '.join(f'--set {setting}' for setting in needs)}."
+
+
+def stops_above_limit(reports: Sequence[TaskReport], *, sink: str, ratio: float) -> dict[TopicPartition, RecordError]:
+    """The topic-partitions that stop at the limit, with the commonest reason: those whose own share of bad records is above it.
+
+    A task stops by itself where its own are too many; many small ones are counted together here.
+    """
+    stops = {
+        one.topic_partition: f"{one.excess} Most often: {one.commonest}" for one in reports if one.excess is not None
+    }
+    others = [one for one in reports if one.excess is None]
+    read, dead = sum(one.read for one in others), sum(len(one.dead) for one in others)
+    if read >= LIMIT_FROM and dead > ratio * read:
+        worst = max(others, key=lambda report: len(report.dead))
+        text = f"{excess(dead, read, ratio=ratio)} Most often, in {worst.topic_partition}: {worst.commonest}"
+        stops |= {one.topic_partition: text for one in others if len(one.dead) > ratio * one.read}
+    return {
+        tp: RecordError(f"Sink {sink} has too many bad records: {text} {LIMIT_REMEDY}") for tp, text in stops.items()
+    }

@@ -1,18 +1,22 @@
 """Which topic-partitions fail, why, and when are they tried again? One that fails costs itself only: the others go on.
 
-What is worth another try is tried alone, with pauses that grow; what only an operator can mend stops the topic-partition. How far a stop
-reaches is `errors.stop.scope`: the topic-partition, as in the original, whose tasks fail one by one, or the whole sink.
+What is worth another try is tried alone, by reads beside the loop, with pauses that grow; what only an operator can mend stops the
+topic-partition. How far a stop reaches is `errors.stop.scope`: the topic-partition, as in the original, whose tasks fail one by one, or the
+whole sink. Where nothing answers at all, the loop itself waits until the outage is over.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.model.errors import (
+    CommitUnknown,
     EngineDied,
     KafkaUnavailable,
     OffsetsLost,
@@ -24,6 +28,8 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Observer, Source
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.model.timing import Backoff
 
 PASSING: Final = (
@@ -36,6 +42,11 @@ NAMED: Final = 3
 """So many topic-partitions are named where several fail alike."""
 LISTED: Final = 10
 """So many are listed where a sink ends with them."""
+AT_ONCE: Final = 4
+"""So many reads run beside the loop at most."""
+Outcomes = list[TaskOutcome]
+Background = Callable[[Callable[[], Outcomes]], "Future[Outcomes]"]
+"""Does work beside the loop."""
 _log = logging.getLogger(__name__)
 
 
@@ -118,6 +129,10 @@ class PartitionFailures:
         """Those that wait for an operator."""
         return {tp: one for tp, one in self.known.items() if one.stopped}
 
+    def has_stopped(self, tp: TopicPartition) -> bool:
+        """Whether it waits for an operator."""
+        return tp in self.known and self.known[tp].stopped
+
     @property
     def passing(self) -> dict[TopicPartition, PartitionFailure]:
         """Those that are tried again."""
@@ -141,7 +156,7 @@ class PartitionFailures:
         return tp in self.known and isinstance(self.known[tp].error, TAKES_ALONG)
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def open_problems(self) -> tuple[str, ...]:
         """What is the matter, for status, heartbeat and check: a line for those that fail alike."""
         alike: dict[tuple[type[SinkError], bool], list[TopicPartition]] = {}
         for tp in sorted(self.known):
@@ -172,3 +187,91 @@ class PartitionFailures:
         return PartitionsStopped(
             f"Sink {sink}: {len(names)} {have} stopped ({listed}). {' '.join(list(reasons)[:NAMED])}", names
         )
+
+
+def at_once(work: Callable[[], Outcomes]) -> Future[Outcomes]:
+    """Does it before anything else: for loops that nobody waits for, as in memory."""
+    done: Future[Outcomes] = Future()
+    try:
+        done.set_result(work())
+    except Exception as error:
+        done.set_exception(error)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A read on its way: when it began (epoch ms), and where its topic-partitions stood then."""
+
+    started_ms: int
+    before: Mapping[TopicPartition, PartitionState]
+    outcomes: Future[Outcomes]
+
+    def holds(self, tp: TopicPartition, states: Mapping[TopicPartition, PartitionState]) -> bool:
+        """Whether the topic-partition is still where the read began."""
+        before, state = self.before[tp], states.get(tp)
+        return state is not None and (
+            (state.frontier, state.open_state, state.recorded, state.leader_epoch)
+            == (before.frontier, before.open_state, before.recorded, before.leader_epoch)
+        )
+
+
+@dataclass
+class Retries:
+    """The reads of one sink that run beside its loop."""
+
+    source: Source
+    background: Background
+    running: list[Retry] = field(default_factory=list)
+
+    @property
+    def busy(self) -> frozenset[TopicPartition]:
+        """The topic-partitions that are being read."""
+        return frozenset(tp for one in self.running for tp in one.before)
+
+    @property
+    def room(self) -> int:
+        """How many more reads may begin."""
+        return AT_ONCE - len(self.running)
+
+    def begin(self, due: Sequence[Assignment], states: Mapping[TopicPartition, PartitionState], now_ms: int) -> None:
+        """Begins a read of these assignments."""
+        before = {one.topic_partition: states[one.topic_partition] for one in due}
+        self.running.append(Retry(now_ms, before, self.background(lambda: self.source.read(due))))
+
+    def finished(self) -> Iterator[Retry]:
+        """The reads that have ended; one that is not taken, because what became of another ended the loop's round, is given again."""
+        for one in [one for one in self.running if one.outcomes.done()]:
+            self.running.remove(one)
+            yield one
+
+
+@dataclass
+class Outage:
+    """Remembers since when (epoch ms) nobody answers. Kafka and the bucket are waited for without limit, as in the original; a schema
+    registry as long as `errors.retry.timeout` says (SEMANTICS A1.4): `is_final` says whether a wait is over.
+    """
+
+    lost: str
+    observer: Observer
+    clock_ms: Callable[[], int]
+    is_final: Callable[[SinkError], bool]
+    _since_ms: int | None = None
+
+    def attempt(self, work: Callable[[], None]) -> bool:
+        """Works; False, after a warning, where that has to be tried again later. Raises what waiting does not mend."""
+        try:
+            work()
+        except (*PASSING, CommitUnknown, OffsetsLost) as error:
+            # offsets that were lost between plan and read stop the sink, or the next poll passes over them
+            final = self.lost == "fail" if isinstance(error, OffsetsLost) else self.is_final(error)
+            if final:
+                raise
+            if self._since_ms is None:
+                self._since_ms = self.clock_ms()
+            self.observer.warned(str(error))
+            return False
+        if self._since_ms is not None:
+            self.observer.recovered(self.clock_ms() - self._since_ms)
+            self._since_ms = None
+        return True

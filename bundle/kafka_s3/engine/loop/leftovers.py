@@ -15,7 +15,7 @@ from typing import Final
 
 from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.partition_state import PartitionState
+from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.engine.open_files.state_object import state_uploads
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition

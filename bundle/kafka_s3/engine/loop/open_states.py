@@ -16,7 +16,7 @@ from typing import Final
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.loop.partition_state import PartitionState
+from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.engine.open_files.state_object import NEW_TABLE_SCHEMA, drop_state, drop_unused_state, state_uploads
 from kafka_s3.engine.open_files.states import HintUnusable, NotedFiles, note_open_files, noted_open_files
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable

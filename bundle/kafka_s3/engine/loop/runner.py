@@ -2,101 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from threading import Event
-from typing import Final, Protocol
+from typing import Final
 
-from kafka_s3.engine.control.commands import Control
+from kafka_s3.engine.control.commands import CommandChannel, Control
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.files import Reason
-from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.timing import Backoff
 
 Wait = Callable[[int], bool]
 """Waits milliseconds or until the sink shall stop; returns whether it shall."""
 
 
-class CommandChannel(Protocol):
-    """Where the loop learns between cycles what is asked of the sink, and tells what it did (see `engine.control.commands.ControlChannel`)."""
-
-    @property
-    def every_ms(self) -> int:
-        """How long to wait before asking for news."""
-        ...
-
-    def opened(self, driver: str) -> None:
-        """The sink has claimed the log as this driver."""
-        ...
-
-    def commands(self) -> Control | None:
-        """What is asked, None where it cannot be told yet."""
-        ...
-
-    def has_news(self) -> bool:
-        """Whether something else is asked than before."""
-        ...
-
-    def resting(self, commands: Control) -> None:
-        """The sink pauses."""
-        ...
-
-    def working(self, commands: Control) -> None:
-        """The sink works."""
-        ...
-
-    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None, standing: Sequence[str]) -> None:
-        """Everything answered, and what was due is done; `standing` is what is the matter with topics all the same."""
-        ...
-
-    def owes_flush(self, commands: Control) -> bool:
-        """Whether a flush is asked for that is not done yet."""
-        ...
-
-    def flushed(self, commands: Control) -> None:
-        """The flush is done."""
-        ...
+UNATTENDED: Final = CommandChannel()
 
 
-class Unattended:
-    """Nobody asks anything of the sink, and nobody is told."""
-
-    every_ms: int = 2**31
-
-    def opened(self, driver: str) -> None:
-        """Nothing."""
-
-    def commands(self) -> Control:
-        """To work."""
-        return Control()
-
-    def has_news(self) -> bool:
-        """Never."""
-        return False
-
-    def resting(self, commands: Control) -> None:
-        """Nothing."""
-
-    def working(self, commands: Control) -> None:
-        """Nothing."""
-
-    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None, standing: Sequence[str]) -> None:
-        """Nothing."""
-
-    def owes_flush(self, commands: Control) -> bool:
-        """Never."""
-        return False
-
-    def flushed(self, commands: Control) -> None:
-        """Nothing."""
-
-
-UNATTENDED: Final = Unattended()
-
-
-class TurnEnd(Enum):
-    """How a turn of the loop ended."""
+class PollEnd(Enum):
+    """How a poll, and the work that it made due, ended."""
 
     DONE = auto()
     UNANSWERED = auto()
@@ -136,7 +61,7 @@ def run_continuously(
     stopped: Callable[[], bool] = never,
     channel: CommandChannel = UNATTENDED,
 ) -> None:
-    """Cycles until `wait` or `stopped` says stop; within a long backlog it stops, pauses or turns to a flush between two commits.
+    """Polls, and commits what is due, until `wait` or `stopped` says stop. Within a long backlog it stops, pauses or flushes between waves.
 
     Kafka or a bucket that does not answer is tried again without limit, as in the original. The pause between grows from `backoff_ms`
     to `longest_backoff_ms`; without the latter it stays the same.
@@ -145,13 +70,13 @@ def run_continuously(
     backoff = Backoff(backoff_ms, longest_backoff_ms or backoff_ms)
     failures, stop = 0, False
     while not stop:
-        outcome = _turn(sink, channel, stopped=stopped)
-        failures = failures + 1 if outcome is TurnEnd.UNANSWERED else 0
-        if outcome is TurnEnd.INTERRUPTED:
+        outcome = _poll(sink, channel, stopped=stopped)
+        failures = failures + 1 if outcome is PollEnd.UNANSWERED else 0
+        if outcome is PollEnd.INTERRUPTED:
             stop = stopped()
         else:
             pause = backoff.pause_ms(failures) if failures else poll_ms
-            stop = _rest(sink.rest_ms(pause), wait, channel=channel)
+            stop = _rest(sink.pause_ms(pause), wait, channel=channel)
     sink.end()
 
 
@@ -171,15 +96,15 @@ def run_available_now(
     """
     _open(sink, channel)
     backoff = Backoff(backoff_ms, longest_backoff_ms or backoff_ms)
-    failures, looked = 0, False
+    failures, polled = 0, False
     while not stopped():
         commands = channel.commands()
-        if commands is not None and not commands.paused and not looked:
+        if commands is not None and not commands.paused and not polled:
             sink.poll()
-            looked = True
+            polled = True
         outcome = _drained(sink, channel, commands, close=close, stopped=stopped)
-        failures = failures + 1 if outcome is TurnEnd.UNANSWERED else 0
-        if outcome is TurnEnd.DONE or (failures and wait(sink.rest_ms(backoff.pause_ms(failures)))):
+        failures = failures + 1 if outcome is PollEnd.UNANSWERED else 0
+        if outcome is PollEnd.DONE or (failures and wait(sink.pause_ms(backoff.pause_ms(failures)))):
             break
     sink.end()
 
@@ -194,46 +119,46 @@ def _open(sink: Sink, channel: CommandChannel) -> None:
     channel.opened(sink.log.last.driver if sink.log.last is not None else "")
 
 
-def _turn(sink: Sink, channel: CommandChannel, *, stopped: Callable[[], bool]) -> TurnEnd:
-    """Does what is asked: a cycle, a flush, or nothing."""
+def _poll(sink: Sink, channel: CommandChannel, *, stopped: Callable[[], bool]) -> PollEnd:
+    """Does what is asked: a poll, a flush, or nothing."""
     commands = channel.commands()
     if commands is None:
-        return TurnEnd.UNANSWERED
+        return PollEnd.UNANSWERED
     if commands.paused:
         channel.resting(commands)
-        return TurnEnd.DONE
+        return PollEnd.DONE
     channel.working(commands)
     interruption = Interruption(stopped, channel, commands)
-    outcome = _told(sink.cycle(interruption.go_on), sink, interruption)
-    if outcome is TurnEnd.DONE and channel.owes_flush(commands):
-        outcome = _told(sink.try_drain(interruption.go_on, close=Reason.FLUSH_NOW), sink, interruption)
-        if outcome is TurnEnd.DONE:
+    outcome = _ended(sink.poll_and_commit(interruption.go_on), sink, interruption)
+    if outcome is PollEnd.DONE and channel.owes_flush(commands):
+        outcome = _ended(sink.try_drain(interruption.go_on, close=Reason.FLUSH_NOW), sink, interruption)
+        if outcome is PollEnd.DONE:
             channel.flushed(commands)
     return outcome
 
 
 def _drained(
     sink: Sink, channel: CommandChannel, commands: Control | None, *, close: Reason | None, stopped: Callable[[], bool]
-) -> TurnEnd:
+) -> PollEnd:
     """Works off what is there, unless it is asked not to."""
     if commands is None:
-        return TurnEnd.UNANSWERED
+        return PollEnd.UNANSWERED
     if commands.paused:
         channel.resting(commands)
-        return TurnEnd.DONE
+        return PollEnd.DONE
     channel.working(commands)
     interruption = Interruption(stopped, channel, commands)
-    return _told(sink.try_drain(interruption.go_on, close=close), sink, interruption)
+    return _ended(sink.try_drain(interruption.go_on, close=close), sink, interruption)
 
 
-def _told(answered: bool, sink: Sink, interruption: Interruption) -> TurnEnd:
-    """How work ended; where it was done, the channel knows."""
+def _ended(answered: bool, sink: Sink, interruption: Interruption) -> PollEnd:
+    """How work ended; where it was done, the channel learns it."""
     if not answered:
-        return TurnEnd.UNANSWERED
+        return PollEnd.UNANSWERED
     if interruption.happened:
-        return TurnEnd.INTERRUPTED
-    interruption.channel.worked(sink.lag(), sink.looked_ms, sink.problems)
-    return TurnEnd.DONE
+        return PollEnd.INTERRUPTED
+    interruption.channel.worked(sink.topics.lag(), sink.polled_ms, sink.open_problems)
+    return PollEnd.DONE
 
 
 def _rest(ms: int, wait: Wait, *, channel: CommandChannel) -> bool:

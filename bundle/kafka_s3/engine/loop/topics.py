@@ -1,7 +1,8 @@
-"""Which topic-partitions does a sink read, and where does each stand?
+"""Which topic-partitions does a sink read, what is known of each, and what is done where Kafka no longer has what was known?
 
-Finds topics and partitions while the sink runs, gives new ones their first position, notes the heads, and sees what Kafka no longer has
-(`lost_offsets.py` does what is to be done then).
+Finds topics and partitions while the sink runs, gives new ones their first position, notes the heads, and sees what Kafka no longer has:
+retention passed the position, a log was truncated, a topic was deleted and created again. Then the topic-partition stops, or goes on behind
+a recorded gap, as `behavior.on.lost.offsets` says.
 """
 
 from __future__ import annotations
@@ -9,35 +10,31 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.committer import nothing_more
-from kafka_s3.engine.loop.lost_offsets import LostOffsets, Stop
-from kafka_s3.engine.loop.partition_state import PartitionState, cut_off, delivered
-from kafka_s3.engine.loop.planner import assignment, closing_held
-from kafka_s3.model.errors import OffsetsLost, TopicMissing
-from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.model.protocols import Brokers, Observer, Topic
+from kafka_s3.engine.loop.planner import Behaviour, PartitionState, assignment, closing_held, cut_off, delivered
+from kafka_s3.model.errors import OffsetsLost, SinkError, SourceError, TopicMissing, TopicRecreated
+from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
+from kafka_s3.model.protocols import Brokers, Observer, Topic, TopicBacklog
 from kafka_s3.model.tasks import Assignment, TaskReport
 
-_log = logging.getLogger(__name__)
 Resume: TypeAlias = Callable[[TopicPartition], int | None]
+Stop: TypeAlias = Callable[[Mapping[TopicPartition, SinkError]], None]
+"""Learns which topic-partitions stop, and why; those that have stopped already stay as they are."""
 LIKE: Final = 0.7
 """How much of two names must be the same for one to be a misspelling of the other."""
-
-
-def _nowhere(topic_partition: TopicPartition) -> None:
-    """There was no sink before."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass
 class Topics:
-    """The partition_state of every topic-partition of a sink. `commit` writes an entry to the log and publishes it.
+    """The state of every topic-partition of a sink. `commit` writes an entry to the log and publishes it.
 
     `resume` gives a new topic-partition the offset at which the sink that this one replaces would go on, None where there is none.
     `silent` are topic-partitions that no broker answers for. `missing` says of each topic of the configuration that is not in Kafka what is
@@ -51,12 +48,13 @@ class Topics:
     observer: Observer
     stop: Stop
     has_stopped: Callable[[TopicPartition], bool]
-    resume: Resume = _nowhere
+    resume: Resume | None = None
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _refreshed_ms: int | None = None
     _damaged: dict[TopicPartition, int] = field(default_factory=dict)
     silent: frozenset[TopicPartition] = frozenset()
     missing: dict[str, str] = field(default_factory=dict)
+    _backlog: Backlog = field(default_factory=lambda: Backlog())
 
     @property
     def _lost(self) -> LostOffsets:
@@ -148,11 +146,11 @@ class Topics:
 
     @property
     def leader_epochs(self) -> dict[TopicPartition, int | None]:
-        """The leader epochs of the logs when they were last looked at."""
+        """The leader epochs of the logs at the last poll."""
         return {tp: state.leader_epoch for tp, state in self.partition_states.items()}
 
     @property
-    def standing(self) -> tuple[str, ...]:
+    def open_problems(self) -> tuple[str, ...]:
         """What is the matter with topics and topic-partitions, as long as it lasts."""
         silent = ", ".join(map(str, sorted(self.silent)))
         damage = [
@@ -222,7 +220,8 @@ class Topics:
         """
         if not fresh:
             return {}
-        known = {tp: offset for tp in fresh if (offset := self.resume(tp)) is not None}
+        resume = self.resume or (lambda _: None)
+        known = {tp: offset for tp in fresh if (offset := resume(tp)) is not None}
         fresh = [tp for tp in fresh if tp not in known]
         late = [tp for tp in fresh if self._appeared_later(tp.topic)]
         first = [tp for tp in fresh if tp not in late]
@@ -278,14 +277,10 @@ class Topics:
     def _forget(self, gone: Sequence[TopicPartition]) -> None:
         """Leaves out what Kafka does not have any more; the log keeps its position, in case it was the brokers that did not know it yet."""
         for tp in gone:
-            partition_state = self.partition_states.pop(tp)
-            unread = (
-                f", {partition_state.head - partition_state.frontier} offsets before its end"
-                if partition_state.head > partition_state.frontier
-                else ""
-            )
+            state = self.partition_states.pop(tp)
+            unread = f", {state.lag} offsets before its end" if state.lag else ""
             self.observer.warned(
-                f"{tp} is not in Kafka any more: left out. The sink stands at {partition_state.frontier}{unread}."
+                f"{tp} is not in Kafka any more: left out. The sink stands at {state.frontier}{unread}."
             )
 
     def intervals_reached(self) -> set[TopicPartition]:
@@ -294,20 +289,216 @@ class Topics:
         if interval <= 0 or not self.behaviour.record_timestamps:
             return set()
         wanted = {
-            tp: partition_state.tail.base_ms + interval
-            for tp, partition_state in self.partition_states.items()
-            if partition_state.tail.base_ms is not None and partition_state.unexamined
+            tp: state.tail.base_ms + interval
+            for tp, state in self.partition_states.items()
+            if state.tail.base_ms is not None and state.unexamined
         }
         found = self.brokers.offsets_at(wanted)
         return {tp for tp, offset in found.items() if offset is not None and offset < self.partition_states[tp].head}
 
-    def ends_before(self, due: Sequence[Assignment]) -> bool:
-        """Whether a topic-partition ends before what shall be read of it: it was truncated since it was looked at."""
-        heads = self.brokers.heads([a.topic_partition for a in due])
-        return any(heads.get(a.topic_partition, a.until) < a.until for a in due)
+    def ends_before(self, wanted: Assignment) -> bool:
+        """Whether a topic-partition ends before what shall be read of it: it was truncated since the last poll."""
+        return self.brokers.heads([wanted.topic_partition]).get(wanted.topic_partition, wanted.until) < wanted.until
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Per topic-partition the records between the frontier and the newest known head; none for those that no broker answers for."""
+        return {tp: state.lag for tp, state in self.partition_states.items() if tp not in self.silent}
+
+    def backlog(self, now_ms: int) -> dict[str, TopicBacklog]:
+        """What of each topic is not in objects; nothing of topic-partitions that no broker answers for."""
+        return self._backlog.by_topic((s for tp, s in self.partition_states.items() if tp not in self.silent), now_ms)
 
 
 def names_like(name: str, names: Iterable[str]) -> list[str]:
     """The names, at most three, of which this one may be a misspelling; the nearest first."""
     by_lower = {one.lower(): one for one in names}
     return [by_lower[near] for near in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=LIKE)]
+
+
+def is_another(known: str, found: str) -> bool:
+    """Whether two cluster ids are of different clusters; a blank one says nothing."""
+    return bool(known) and bool(found) and known != found
+
+
+def check_cluster(known: str, found: str, *, sink: str, remedy: str) -> None:
+    """Raises SourceError where the log knows another cluster (`known`) than the one that was reached (`found`)."""
+    if is_another(known, found):
+        raise SourceError(
+            f"Sink {sink} was fed by Kafka cluster {known}, but this is cluster {found}: its offsets mean other records. "
+            f"Check kafka.bootstrap.servers, or {remedy}."
+        )
+
+
+@dataclass
+class Backlog:
+    """Remembers, of each topic-partition with open files, at which frontier and since when (epoch ms) they have been seen open."""
+
+    _open: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+
+    def by_topic(self, states: Iterable[PartitionState], now_ms: int) -> dict[str, TopicBacklog]:
+        """The backlog of each topic, over its topic-partitions."""
+        found: dict[str, TopicBacklog] = {}
+        before, self._open = self._open, {}
+        for one in states:
+            tp, open_ms = one.topic_partition, None
+            if one.tail.records and one.lag:
+                frontier, since_ms = before.get(tp, (one.frontier, now_ms))
+                open_ms = since_ms if frontier == one.frontier else now_ms
+                self._open[tp] = one.frontier, open_ms
+            here, rest = TopicBacklog(one.lag, one.waiting_ms, open_ms), found.get(tp.topic, TopicBacklog(0))
+            found[tp.topic] = TopicBacklog(
+                rest.records + here.records,
+                _earlier(rest.unread_since_ms, here.unread_since_ms),
+                _earlier(rest.open_since_ms, here.open_since_ms),
+            )
+        return found
+
+
+def _earlier(*times: int | None) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+@dataclass(frozen=True)
+class LostOffsets:
+    """The moves over what is gone, each an entry of the log. `partition_states` are those of `Topics`, which it changes.
+
+    Under `fail` nothing moves: `stop` learns which topic-partitions stop, with OffsetsLost or TopicRecreated.
+    """
+
+    behaviour: Behaviour
+    brokers: Brokers
+    log: CommitLog
+    commit: Callable[[CommitEntry, Callable[[], None]], None]
+    observer: Observer
+    partition_states: dict[TopicPartition, PartitionState]
+    stop: Stop
+
+    def by_retention(self, starts: Mapping[TopicPartition, int]) -> bool:
+        """Kafka begins only behind the frontiers: the records between are gone. False where the topic-partitions stop."""
+        details = "; ".join(
+            f"{tp}: wanted {self.partition_states[tp].frontier}, available from {start}"
+            for tp, start in sorted(starts.items())
+        )
+        if self.behaviour.lost == "fail":
+            error = OffsetsLost(
+                f"Sink {self.behaviour.sink}: records that must be read are no longer in Kafka ({details}). Restore them, or set "
+                "behavior.on.lost.offsets=gap to go on and record the gap."
+            )
+            self.stop(dict.fromkeys(starts, error))
+            return False
+        self.observer.warned(f"records lost to retention, gap recorded: {details}")
+        self._jump(starts, cause="retention")
+        return True
+
+    def above_frontier(self, state: PartitionState, same: int, head: int) -> None:
+        """The log is what it was only up to an offset above the frontier: nothing that was written is gone, so that is believed.
+
+        Open files and dead letters of what is gone are dropped: whatever has these offsets now is read.
+        """
+        tp, progress = state.topic_partition, self.log.state.progress[state.topic_partition]
+        left, letters = cut_off(state, same), progress.recorded.since(same)
+        files = "" if left.open_state is state.open_state else "open files"
+        dead = f"{len(letters)} recorded dead letters" if letters.ranges else ""
+        dropped = " and ".join(filter(None, (files, dead)))
+        self.observer.warned(
+            f"{tp} was truncated at {same}, above the sink's position {state.frontier}: it had reached to {state.seen}, and ends at "
+            f"{head} now." + (f" The {dropped} of what is gone are dropped, and it is read again." if dropped else "")
+        )
+        if dead:
+            moved = replace(progress, recorded=progress.recorded.before(same))
+            self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}), nothing_more)
+        self.partition_states[tp] = left
+
+    def below_frontier(self, tp: TopicPartition, wanted: int, same: int, head: int) -> None:
+        """The log is what it was only up to an offset before the frontier, whether it has grown again since or not."""
+        if self.behaviour.lost == "fail":
+            grown = (
+                f"was truncated at {same}, before {wanted}, which is wanted next, and has grown again to {head}: the records from {same} "
+                "on are others than those that were written. Set behavior.on.lost.offsets=gap to write them, too (objects of the same "
+                "names are overwritten), or use a new sink name."
+            )
+            short = (
+                f"ends at {head}, but {wanted} is wanted next: the partition was truncated or its topic recreated. Set "
+                "behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
+            )
+            text = grown if same < head else short
+            self.stop({tp: OffsetsLost(f"Sink {self.behaviour.sink}: {tp} {text}")})
+            return
+        self.observer.warned(f"{tp} was truncated at {same}, before {wanted}: the sink goes on at {same}.")
+        self._jump({tp: same}, cause="truncated")
+
+    def look_for_recreated(self, topics: Iterable[Topic]) -> set[str]:
+        """The names of the topics that are not those that the log knows; their topic-partitions stop, or begin anew."""
+        again = [topic for topic in topics if self.log.state.is_recreated(topic.name, topic.id)]
+        for topic in again:
+            self._recreated(topic)
+        return {topic.name for topic in again}
+
+    def _recreated(self, topic: Topic) -> None:
+        before = [tp for tp in self.log.state.progress if tp.topic == topic.name]
+        if self.behaviour.lost == "fail":
+            error = TopicRecreated(
+                f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets and object names begin anew. "
+                "Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
+                "(objects of the old topic with the same names are overwritten)."
+            )
+            own = [TopicPartition(topic.name, partition) for partition in topic.partitions]
+            self.stop(dict.fromkeys([*before, *own], error))
+            return
+        still = [tp for tp in before if tp.partition in topic.partitions]
+        for gone in set(self.partition_states).intersection(before).difference(still):
+            del self.partition_states[gone]
+        # a partition that the new topic does not have yet would begin at its first offset, too
+        positions = dict.fromkeys(before, 0) | self.brokers.starts(still)
+        self._jump(positions, cause="recreated", topic_ids={topic.name: topic.id})
+
+    def _jump(
+        self, positions: Mapping[TopicPartition, int], *, cause: str, topic_ids: Mapping[str, str] | None = None
+    ) -> None:
+        """Moves frontiers over what is gone, as an entry of the log."""
+        before = self.log.state.progress
+        gaps = [
+            gap for tp, position in positions.items() for gap in _gaps(tp, before[tp], position=position, cause=cause)
+        ]
+        progress = {
+            tp: _moved(before[tp], position, cause=cause, state=self.partition_states.get(tp))
+            for tp, position in positions.items()
+        }
+        entry = self.log.new_entry(EntryKind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {})
+        self.commit(entry, partial(self._moved_to, progress, cause))
+
+    def _moved_to(self, progress: Mapping[TopicPartition, Progress], cause: str) -> None:
+        """The states after an entry that moved them."""
+        for tp in self.partition_states.keys() & progress.keys():
+            state, position = self.partition_states[tp], progress[tp].frontier
+            kept = tuple(d for d in state.deliveries if d.until > position) if cause == "retention" else ()
+            self.partition_states[tp] = replace(
+                state,
+                frontier=position,
+                examined=position,
+                examined_ms=None,
+                recorded=progress[tp].recorded,
+                deliveries=kept,
+                open_state=None,
+                leader_epoch=progress[tp].leader_epoch,
+            )
+
+
+def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) -> Iterator[Gap]:
+    """What is passed over on the way to a position: going back, nothing; dead letters that are recorded already are not lost."""
+    at = before.frontier
+    for first, last in (*before.recorded.before(position).ranges, (position, position)):
+        if at < first:
+            yield Gap(*tp, at, first - 1, cause)
+        at = max(at, last + 1)
+
+
+def _moved(before: Progress, position: int, *, cause: str, state: PartitionState | None) -> Progress:
+    """The progress at another position. What retention left is as it was; elsewhere offsets mean other records now.
+
+    The leader epoch is that of the last look, if the log reached to there then; that of an earlier log says nothing of a new one.
+    """
+    end = None if state is None or cause == "recreated" else LogEnd(state.head, state.leader_epoch)
+    if cause == "retention":
+        return replace(before, frontier=position, recorded=before.recorded.since(position)).within(end)
+    return Progress(position, None if before.written is None else min(before.written, position)).within(end)

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_s3.connect.records.avro_bodies import AvroBodies
 from kafka_s3.connect.records.runs import Run, Sidecar
-from kafka_s3.connect.records.values import JsonText, Longs, Nulls, Objects, Plain, StructColumns, Values
+from kafka_s3.connect.records.values import AvroBodies, JsonText, Longs, Nulls, Objects, Plain, StructColumns, Values
 from kafka_s3.connect.schemas.connect import ConnectSchema
 
 Codes = npt.NDArray[np.int32]

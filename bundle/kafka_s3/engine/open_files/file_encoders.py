@@ -13,24 +13,21 @@ from typing import Final, TypeAlias, cast
 
 import pyarrow as pa
 
-from kafka_s3.connect.records.arrow_stream import stream_of, table_of
-from kafka_s3.connect.records.avro_bodies import AvroBodies
 from kafka_s3.connect.records.runs import Sidecar
 from kafka_s3.connect.records.values import Objects, StructColumns, Values
 from kafka_s3.connect.schemas.arrow import arrow_table
 from kafka_s3.connect.schemas.compatibility import (
     VERSION_REQUIRED,
     Compatibility,
+    Project,
     SchemaDecision,
+    SchemaPairs,
     project_table,
     projection,
     schema_decision,
     unified,
 )
-from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
-from kafka_s3.connect.schemas.pairs import SchemaPairs
-from kafka_s3.connect.schemas.projection import Project
-from kafka_s3.connect.schemas.stored import schema_document, stored_schema
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, schema_document, stored_schema
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.objects.format import CannotPause, Encoder, Fitting, Format, Keyed, Paused, Pausing, can
 

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.connect.schemas.stored import schema_document, stored_schema
+from kafka_s3.connect.schemas.connect import ConnectSchema, schema_document, stored_schema
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.open_files import OpenFile, OpenFiles, OpenObject, Output
 from kafka_s3.engine.open_files.small_files import SmallFiles
@@ -146,7 +145,11 @@ def _resumed_file(
     facts = {name: value for name, value in paused.items() if name != "objects"}
     objects = [_resumed_object(target, schemas, output) for target in paused["objects"]]
     for target in objects:
-        naming, name, first = output.naming.like(target.upload.key), facts["encoded_partition"], facts["first_offset"]
+        naming, name, first = (
+            output.naming.with_time_of(target.upload.key),
+            facts["encoded_partition"],
+            facts["first_offset"],
+        )
         if target.upload.key != naming.key(topic_partition, name, offset=first, extension=target.format.extension):
             raise StateUnusable(f"{target.upload.key} would have another name by now")
     return OpenFile(objects={target.role: target for target in objects}, **facts)

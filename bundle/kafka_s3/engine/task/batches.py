@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.connect.records.values import NO_TIMESTAMP
-from kafka_s3.connect.registry.compression import slices
+from kafka_s3.connect.registry.wire_format import slices
 
 ROWS_PER_FILE: Final = 64
 """So many records a file, and what its steps cost is little beside the records."""

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.converters.whole_records import RecordDecoder
-from kafka_s3.connect.naming.keys import ObjectNames, Renamed
+from kafka_s3.connect.naming.keys import ObjectNames, RewrittenNames
 from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.schemas.expansion import TooManyValues
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -299,7 +299,7 @@ class _Task:
     def _decoded(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
         """The records decoded; in halves, and halves of those, where they become too many values at once."""
         try:
-            decoded = self._converter.decode(*converter_input(batch, envelopes=self._converter.needs_envelopes))
+            decoded = self._converter.decode_records(*converter_input(batch, envelopes=self._converter.needs_envelopes))
         except TooManyValues:
             half = len(batch) // 2
             yield from self._decoded(batch.slice(0, half))

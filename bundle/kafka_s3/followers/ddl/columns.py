@@ -1,4 +1,4 @@
-"""Which columns do a topic's objects have? Read from the objects: Parquet's footer, Avro's header, the first lines of JSON.
+"""How is a topic's table put together, and which columns do its objects have? Parquet's footer, Avro's header, the first lines of JSON.
 
 A few range requests, never a whole object. Of several objects the columns are put together, as a table over all of them would have it.
 """
@@ -13,15 +13,23 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafka_s3.connect.schemas.arrow import arrow_field
-from kafka_s3.connect.schemas.avro_in import connect_schema_of_avro, parse_avro
+from kafka_s3.connect.schemas.arrow import arrow_field, final_type, infer_table
+from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
-from kafka_s3.connect.schemas.inference import final_type, infer_table
 from kafka_s3.engine.task.table_guard.columns import TableColumns, file_columns, fit
-from kafka_s3.followers.ddl.table import LOOKED_INTO, NoTable, ObjectFacts
+from kafka_s3.followers.ddl.table import (
+    LOOKED_INTO,
+    ExternalTable,
+    NoTable,
+    ObjectFacts,
+    TopicObjects,
+    clashes,
+    partition_keys,
+)
 from kafka_s3.followers.delta.footer import read_footer
 from kafka_s3.model.deflate import GZIP
+from kafka_s3.model.files import Role
 from kafka_s3.store.store import ObjectStore
 
 HEAD_BYTES: Final = 1 << 20
@@ -160,3 +168,51 @@ def _json_type(schema: ConnectSchema, decimals: str) -> pa.DataType:
             return pa.string()
         case _:
             return arrow_field("value", schema).type
+
+
+_BESIDE = {Role.KEY: "keys", Role.HEADER: "headers"}
+
+
+def table_of(
+    store: ObjectStore, objects: TopicObjects, *, bucket: str, delta: bool | None, known: TableColumns | None = None
+) -> ExternalTable:
+    """The table over a topic's objects. `known` are columns that need not be looked for.
+
+    `delta` says whether the sink keeps a Delta table there; None: the bucket is asked. Raises NoTable where the objects cannot be a
+    table, StorageError.
+    """
+    found = FoundColumns(known) if known is not None else object_columns(store, objects.newest)
+    is_delta = has_delta_log(store, objects) if delta is None else delta
+    keys = partition_keys(objects.encoded_partitions, found.columns.fields)
+    hidden = clashes(keys, found.columns.fields)
+    shown = {name: one for name, one in found.columns.fields.items() if name not in hidden}
+    return ExternalTable(
+        topic=objects.topic,
+        location=f"s3://{bucket}/{objects.folder}",
+        format=objects.newest[0].format,
+        extension=objects.extension,
+        columns=TableColumns(shown),
+        keys=keys,
+        delta=is_delta,
+        avro_schema=found.avro_schema,
+        notes=() if is_delta else tuple(_notes(objects, hidden, found.columns.omitted)),
+    )
+
+
+def has_delta_log(store: ObjectStore, objects: TopicObjects) -> bool:
+    """Whether a Delta table lies over the topic's objects. Raises StorageError."""
+    return next(iter(store.list(f"{objects.folder}_delta_log/")), None) is not None
+
+
+def _notes(objects: TopicObjects, hidden: list[str], omitted: tuple[str, ...]) -> list[str]:
+    notes = [
+        f"{name} is a directory and a column of the records: the table has the directory's value, the other stays in the objects."
+        for name in hidden
+    ]
+    notes += [f"Not in the table: {text}." for text in omitted]
+    if objects.sidecars:
+        names = " and ".join(_BESIDE[role] for role in objects.sidecars)
+        notes.append(
+            f"Objects with {names} lie in the same folders. DuckDB's statement leaves them out; other engines read them as values."
+        )
+    return notes

@@ -23,13 +23,54 @@ from kafka_s3.connect.naming.table_names import TableName, TableNames, place
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, TableColumns
-from kafka_s3.followers.delta.cached import CachedColumns
-from kafka_s3.followers.delta.entries import ChangeReporter, EntryFiles, batches, by_topic, note_of
-from kafka_s3.followers.delta.planner import TablePlan, TablePlanner
-from kafka_s3.followers.delta.states import APP, TableState
-from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, TableError, TableRefused, TableUnavailable
+from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, TableColumns, read_columns
+from kafka_s3.followers.delta.follower import ChangeReporter, EntryFiles, batches, by_topic, note_of
+from kafka_s3.followers.delta.planner import APP, TablePlan, TablePlanner, TableState
+from kafka_s3.model.errors import (
+    ObjectMissing,
+    PreconditionFailed,
+    StorageError,
+    TableError,
+    TableRefused,
+    TableUnavailable,
+)
 from kafka_s3.model.files import DataFile
+from kafka_s3.store.store import ObjectStore
+
+
+@dataclass(slots=True)
+class CachedColumns:
+    """The columns of one table, as an object beside the log has them."""
+
+    store: ObjectStore
+    key: str
+    name: TableName
+    _cached: str = field(default="", init=False)
+
+    @property
+    def sql(self) -> str:
+        """The table's name in SQL."""
+        return self.name.sql
+
+    def state(self) -> TableState | None:
+        """The table with the columns last cached; None where none were. Raises TableUnavailable."""
+        try:
+            found = json.loads(self.store.get(self.key))
+        except ObjectMissing:
+            return None
+        except StorageError as error:
+            raise TableUnavailable(str(error)) from error
+        if found["table"] != str(self.name):
+            return None
+        return TableState(-1, read_columns(found["columns"]), (), -1)
+
+    def note(self, columns: TableColumns) -> None:
+        """Notes the columns, where they are others than before. Raises StorageError."""
+        text = json.dumps({"table": str(self.name), "columns": columns.schema_string()})
+        if text != self._cached:
+            self.store.put(self.key, text.encode())
+            self._cached = text
+
 
 TRIES: Final = 3
 ANOTHER: Final = "Set another delta.table.name, or drop the table: it is then made from the whole log."

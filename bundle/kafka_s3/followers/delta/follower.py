@@ -11,14 +11,101 @@ A table that cannot follow keeps the place that it has reached, is tried again l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
+from kafka_s3.connect.naming.table_names import TableName, TableNames, place
+from kafka_s3.engine.log.dead_letters import committed_ms
+from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.delta.entries import EntryFiles, batches, by_topic
+from kafka_s3.followers.delta.planner import TablePlan, in_table
 from kafka_s3.followers.progress import Places, note_places, read_places
 from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore
+
+BATCH: Final = 1000
+"""About how many files, and at most how many entries, go into one version of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFiles:
+    """The files of one topic in one entry."""
+
+    version: int
+    committed_ms: int
+    files: tuple[DataFile, ...]
+
+
+def batches(entries: Iterable[CommitEntry], head: int) -> Iterator[list[CommitEntry]]:
+    """Entries up to the head, in groups of about `BATCH` files."""
+    batch: list[CommitEntry] = []
+    files = 0
+    for entry in entries:
+        if entry.version > head:
+            break
+        batch.append(entry)
+        files += len(entry.files)
+        if files >= BATCH or len(batch) >= BATCH:
+            yield batch
+            batch, files = [], 0
+    if batch:
+        yield batch
+
+
+def by_topic(entries: Iterable[CommitEntry]) -> dict[str, list[EntryFiles]]:
+    """The entries' files that belong into tables, by topic."""
+    found: dict[str, list[EntryFiles]] = {}
+    for entry in entries:
+        topics: dict[str, list[DataFile]] = {}
+        for file in entry.files:
+            if in_table(file):
+                topics.setdefault(file.topic, []).append(file)
+        for topic, files in topics.items():
+            found.setdefault(topic, []).append(EntryFiles(entry.version, committed_ms(entry), tuple(files)))
+    return found
+
+
+def offset_ranges(files: Iterable[DataFile]) -> dict[str, list[list[int]]]:
+    """Per topic-partition the inclusive offset ranges of files; ranges that touch are one."""
+    found: dict[str, list[list[int]]] = {}
+    for file in sorted(files, key=lambda file: file.first_offset):
+        ranges = found.setdefault(str(file.topic_partition), [])
+        if ranges and file.first_offset <= ranges[-1][1] + 1:
+            ranges[-1][1] = max(ranges[-1][1], file.last_offset)
+        else:
+            ranges.append([file.first_offset, file.last_offset])
+    return found
+
+
+def note_of(sink: str, entries: Sequence[EntryFiles], plan: TablePlan) -> dict[str, Any]:
+    """What the table's history says of a version: `userMetadata`."""
+    taken = [file for one in entries for file in one.files if file.key not in plan.left_out]
+    note: dict[str, Any] = {
+        "kafka-s3": sink,
+        "entries": [entries[0].version, entries[-1].version],
+        "offsets": offset_ranges(taken),
+    }
+    return note | ({"left_out": sorted(plan.left_out)} if plan.left_out else {})
+
+
+@dataclass(slots=True)
+class ChangeReporter:
+    """Warns of files that stay out of a table, and once of columns that do."""
+
+    warn: Callable[[str], None]
+    _told: set[str] = field(default_factory=set)
+
+    def tell(self, topic: str, plan: TablePlan) -> None:
+        """Says what of a plan is not in the table."""
+        for key, reason in plan.left_out.items():
+            self.warn(f"Delta tables: {key} stays out of the table: {reason}.")
+        fresh = [text for text in plan.omitted if f"{topic}/{text}" not in self._told]
+        if fresh:
+            self._told.update(f"{topic}/{text}" for text in fresh)
+            self.warn(f"Delta tables: columns of {topic} stay in the files alone: {'; '.join(fresh)}.")
+
 
 PATIENCE_MS: Final = 60_000
 """How long a table that refused is left alone."""
@@ -117,3 +204,70 @@ class DeltaTables:
         places.behind[topic] = after
         self._waits[topic] = self._clock_ms() + (PATIENCE_MS if isinstance(error, TableRefused) else 0)
         failures.append(error)
+
+
+class Catalog(Protocol):
+    """Where tables have names."""
+
+    def location(self, name: TableName) -> str | None:
+        """Where the table of that name lies, None where there is none. Raises TableError."""
+        ...
+
+    def register(self, name: TableName, location: str) -> None:
+        """Gives the Delta table at a location that name, unless the name is taken. Raises TableError."""
+        ...
+
+
+@dataclass(slots=True)
+class Registering:
+    """Takes entries as `inner`, and registers each table that `exists`. `location` gives the URL of a topic's table.
+
+    A table that cannot be registered follows on; the reason is a warning, and it is tried again later.
+    """
+
+    inner: TableWriter
+    exists: Callable[[str], bool]
+    catalog: Catalog
+    names: TableNames
+    location: Callable[[str], str]
+    clock_ms: Callable[[], int]
+    warn: Callable[[str], None]
+    _done: set[str] = field(default_factory=set)
+    _waits: dict[str, int] = field(default_factory=dict)
+    _told: dict[str, str] = field(default_factory=dict)
+
+    def begin(self, topics: Sequence[str]) -> None:
+        """Registers the tables that are there already: the name may have been configured later."""
+        self.inner.begin(topics)
+        for topic in topics:
+            self._try(topic)
+
+    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+        """Takes entries, then registers the table if it is not."""
+        self.inner.take(topic, entries, log=log, after=after)
+        self._try(topic)
+
+    def _try(self, topic: str) -> None:
+        if topic in self._done or self._waits.get(topic, 0) > self.clock_ms():
+            return
+        try:
+            if self.exists(topic):
+                self._register(topic)
+                self._done.add(topic)
+        except SinkError as error:
+            self._waits[topic] = self.clock_ms() + PATIENCE_MS
+            if self._told.get(topic) != str(error):
+                self._told[topic] = str(error)
+                self.warn(f"Delta tables: the table of {topic} is not registered, but follows on: {error}")
+
+    def _register(self, topic: str) -> None:
+        name, wanted = self.names.of(topic), self.location(topic)
+        found = self.catalog.location(name)
+        if found is None:
+            self.catalog.register(name, wanted)
+            found = self.catalog.location(name)
+        if found is None or place(found) != place(wanted):
+            raise TableRefused(
+                f"{name} is already registered at {found}, not at {wanted}. That registration is left as it is: remove it (of an external "
+                "table no file is deleted), or set another delta.table.name."
+            )

@@ -1,25 +1,136 @@
-"""Do the files of a turn fit the tables, and each other? Checked on the driver, between the tasks' reports and the commit.
+"""Do the files of a round fit the tables, and each other? Checked on the driver, between the tasks' reports and the commit.
 
-Tasks are told the columns of their topic's table, and keep to them; but two tasks may bring the same new column in different types. Then
-the second is run again, told what the first has brought. Under `failOnNewColumns` a new column or a wider type stops the sink here.
-`admission` decides, file by file; here it is done. By example: docs/worked-examples.md.
+Files must fit the columns of their topic's table, and what files before the commit have added to them. Tasks get these columns and keep to
+them; but two tasks may bring the same new column in different types. Then the second is run again, with what the first has brought. Under
+`failOnNewColumns` a new column or a wider type stops the sink here. By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from threading import Lock
-from typing import NoReturn
+from typing import Final, NoReturn, Protocol
 
-from kafka_s3.engine.task.table_guard.columns import Fit, Mode, read_columns
-from kafka_s3.followers.delta.admission import Admission, admission
-from kafka_s3.followers.delta.expected import ExpectedColumns
-from kafka_s3.model.errors import RecordError, StorageError
+from kafka_s3.engine.task.table_guard.columns import Fit, Mode, TableColumns, fit, read_columns, rescuing
+from kafka_s3.followers.delta.planner import TableState
+from kafka_s3.model.errors import RecordError, StorageError, StorageUnavailable, TableError, TableUnavailable
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
 from kafka_s3.store.store import ObjectStore, abort_uploads
+
+
+class Admission(Enum):
+    """What becomes of a report."""
+
+    KEEP = auto()
+    """The file is let through; the expected columns stay."""
+    EXPECT = auto()
+    """The file is let through; the columns of the fit are expected from now on."""
+    RUN_AGAIN = auto()
+    """The task did not know the expected columns, and differs from them: it runs again, told them."""
+    STOP = auto()
+    """The mode stops the sink before the commit."""
+
+
+def admission(
+    file: TableColumns, expected: TableColumns | None, *, told: str | None, mode: Mode
+) -> tuple[Admission, Fit]:
+    """What becomes of a report with a file of these columns, and how they fit the expected ones (None: no table, no file yet).
+
+    `told` is the schema string that the task was given, None where it was given none.
+    """
+    if expected is None:
+        return Admission.EXPECT, Fit(rescuing(file) if mode is Mode.RESCUE else file)
+    found = fit(expected, file)
+    knew = told == expected.schema_string()
+    if mode is Mode.FAIL and (found.new or found.wider):
+        return Admission.STOP, found
+    if found.refusals(mode):
+        return Admission.STOP if knew else Admission.RUN_AGAIN, found
+    if mode is Mode.RESCUE and found.new and not knew:  # the task knew of no table, and rescued nothing
+        return Admission.RUN_AGAIN, found
+    return Admission.EXPECT if mode is Mode.ADD else Admission.KEEP, found
+
+
+THREADS: Final = 8
+
+
+class ReadableTable(Protocol):
+    """A table whose columns can be asked for."""
+
+    @property
+    def sql(self) -> str:
+        """What it is called in SQL."""
+        ...
+
+    def state(self) -> TableState | None:
+        """The table's columns, None where there is none yet. Raises TableError."""
+        ...
+
+
+class ExpectedColumns:
+    """The expected columns by topic. What files have added is pending until the topic's table has it, too.
+
+    `table` gives a topic's table; `fields` are those of a field partitioner: directories name them, and records have them all the same.
+    """
+
+    def __init__(self, table: Callable[[str], ReadableTable], mode: Mode, *, fields: frozenset[str]) -> None:
+        self._table, self._mode, self._fields = table, mode, fields
+        self._expected: dict[str, TableColumns] = {}
+        self._pending: dict[str, TableColumns] = {}
+
+    def poll(self, topics: Sequence[str]) -> None:
+        """Reads the columns of the topics' tables, which others may have changed. Raises StorageUnavailable where the mode needs them."""
+        with ThreadPool(THREADS) as pool:
+            for topic, columns in zip(topics, pool.each(self._read, topics), strict=True):
+                merged = self._with_pending(topic, columns)
+                if merged is not None:
+                    self._expected[topic] = merged
+
+    def of(self, topic: str) -> TableColumns | None:
+        """What files of a topic must fit; None where there is neither a table nor a file yet."""
+        return self._expected.get(topic)
+
+    def schema_strings(self) -> Mapping[str, str]:
+        """The expected columns by topic, as tasks are told them."""
+        return {topic: columns.schema_string() for topic, columns in self._expected.items()}
+
+    def expect(self, topic: str, columns: TableColumns) -> None:
+        """Expects these columns from now on, also while the topic's table does not have them yet."""
+        self._expected[topic] = self._pending[topic] = columns
+
+    def table_name(self, topic: str) -> str:
+        """What a topic's table is called in SQL."""
+        return self._table(topic).sql
+
+    def _with_pending(self, topic: str, columns: TableColumns | None) -> TableColumns | None:
+        """A table's columns and those that are pending, which end where the table has them all."""
+        pending = self._pending.get(topic)
+        if columns is None or pending is None:
+            return columns or pending
+        found = fit(columns, pending)
+        if found.exact:
+            del self._pending[topic]
+        return found.columns
+
+    def _read(self, topic: str) -> TableColumns | None:
+        """The table's columns; None where there is no table, and where it does not say, unless the mode needs to know."""
+        try:
+            state = self._table(topic).state()
+        except TableUnavailable as error:
+            if self._mode in (Mode.FAIL, Mode.RESCUE):
+                raise StorageUnavailable(str(error)) from error
+            return self._expected.get(topic)
+        except TableError:
+            return self._expected.get(topic)  # the follower says so
+        if state is None:
+            return None
+        return state.columns.marked(name for name in state.partition_by if name not in self._fields)
+
 
 _log = logging.getLogger(__name__)
 

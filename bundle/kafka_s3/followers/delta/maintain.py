@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_s3.engine.log.log import CommitLog, is_published
-from kafka_s3.followers.delta.entries import by_topic
-from kafka_s3.followers.delta.layout import TableLayout
+from kafka_s3.followers.delta.follower import by_topic
+from kafka_s3.followers.delta.planner import TableLayout
 from kafka_s3.followers.delta.table import Table
 from kafka_s3.model.errors import TableRefused
 from kafka_s3.store.store import ObjectStore

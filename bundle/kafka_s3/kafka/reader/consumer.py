@@ -18,14 +18,35 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import KafkaError
 
-from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
+from kafka_s3.kafka.clients import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
-from kafka_s3.kafka.reader import gather, library
-from kafka_s3.kafka.reader.layout import check_library
-from kafka_s3.kafka.reader.tokens import token_callback
+from kafka_s3.kafka.reader import library
+from kafka_s3.kafka.reader.messages import check_library, note_fetch
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import keep_memory
+
+PRINCIPAL = b"kafka-s3"
+"""For librdkafka's own book-keeping: the broker takes the caller's name from the signature."""
+
+
+def token_callback(login: IamLogin) -> Any:
+    """What librdkafka calls for a token; whoever hands it over keeps it. Raises SourceError where no token can be signed now."""
+    login.token()
+
+    def wanted(client: int, _config: bytes, _unused: int) -> None:
+        try:
+            token = login.token()
+        except SourceError as error:
+            library.set_token_failure(client, str(error).encode())
+            return
+        text = ctypes.create_string_buffer(library.TEXT_BYTES)
+        signed = token.text.reveal().encode()
+        if library.set_token(client, signed, token.ends_ms, PRINCIPAL, None, 0, text, library.TEXT_BYTES):
+            library.set_token_failure(client, text.value)
+
+    return library.TOKEN_WANTED(wanted)
+
 
 KEPT: Final = 6
 """Configurations whose consumers a process keeps: of a sink three, for a first look, for one topic-partition at a time and for many."""
@@ -249,7 +270,7 @@ def _noting(fetched: npt.NDArray[np.int64]) -> Any:
     """What librdkafka calls with a new client: it has the size of each answer to a fetch noted there."""
 
     def created(client: int, *_: object) -> int:
-        callback = gather.note_fetch.address
+        callback = note_fetch.address
         return int(library.add_on_response(client, INTERCEPTOR, callback, fetched.ctypes.data))
 
     return library.CREATED(created)

@@ -14,10 +14,10 @@ TIMEOUT_S: Final = 15.0
 def why_not(properties: Mapping[str, str]) -> str | None:
     """What keeps librdkafka here from reading under these properties (the consumer's, by their Java names), before anything is sent."""
     try:
-        from kafka_s3.kafka.reader import layout, library, settings  # compiles, which may fail, too
+        from kafka_s3.kafka.reader import library, messages, settings  # compiles, which may fail, too
     except (ImportError, OSError, AttributeError) as error:
         return f"the reader cannot be loaded here: {error}"
-    return layout.why_unusable() or next(settings.obstacles_to_reading(properties, library.features()), None)
+    return messages.why_unusable() or next(settings.obstacles_to_reading(properties, library.features()), None)
 
 
 def check_reach(bootstrap_servers: str, properties: Mapping[str, str], place: TopicPartition) -> None:

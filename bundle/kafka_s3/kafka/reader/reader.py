@@ -21,14 +21,21 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from kafka_s3.kafka.clients import REQUEST_SECONDS
-from kafka_s3.kafka.failures import CHECK, DAMAGED, TRANSIENT, damaged, lost, unanswered
+from kafka_s3.kafka.clients import CHECK, DAMAGED, REQUEST_SECONDS, TRANSIENT, damaged, lost, unanswered
 from kafka_s3.kafka.iam import iam_login
-from kafka_s3.kafka.reader import gather, library, pace
-from kafka_s3.kafka.reader.batches import ROWS, Addresses, ReadScope, next_batch
+from kafka_s3.kafka.reader import library
 from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
-from kafka_s3.kafka.reader.pace import LEARNING, Pace, Weight
-from kafka_s3.kafka.reader.settings import BATCH_BYTES, reading_settings
+from kafka_s3.kafka.reader.messages import ROWS, Addresses, ReadScope, destroy_messages, held_bytes, next_batch
+from kafka_s3.kafka.reader.settings import (
+    BATCH_BYTES,
+    LEARNING,
+    Pace,
+    Weight,
+    forget_weight,
+    known_weight,
+    note_weight,
+    reading_settings,
+)
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import OffsetRange
 
@@ -85,7 +92,7 @@ class RangeReader:
         return weight is not None and weight.allows(AT_A_TIME)
 
     def _weight(self, wanted: OffsetRange) -> Weight | None:
-        return pace.weight_of(self.bootstrap_servers, wanted.topic_partition.topic)
+        return known_weight(self.bootstrap_servers, wanted.topic_partition.topic)
 
     def _consumer(self, limits: Pace) -> Consumer:
         login = iam_login(self.bootstrap_servers, self.properties)
@@ -129,7 +136,7 @@ class RangeReader:
                 self._check_topic(consumer, wanted, ids)
         weight = self._weight(wanted)
         if weight is not None and weight.is_large:
-            pace.forget(self.bootstrap_servers, wanted.topic_partition.topic)
+            forget_weight(self.bootstrap_servers, wanted.topic_partition.topic)
 
     def _topic_ids(self, consumer: Consumer, ranges: Iterable[OffsetRange]) -> dict[str, str]:
         names = {wanted.topic_partition.topic for wanted in ranges if wanted.start < wanted.until}
@@ -181,7 +188,7 @@ class _Reading:
             raise
 
     def _limits_are_over(self) -> bool:
-        is_known = pace.weight_of(*self._of) is not None
+        is_known = known_weight(*self._of) is not None
         return self._together == 1 and is_known == (self._limits is LEARNING)
 
     def _batches(self, messages: Addresses) -> Iterator[pa.RecordBatch]:
@@ -192,13 +199,13 @@ class _Reading:
                 batch = next_batch(messages, at, until=self._wanted.until, part=self._part)
                 if batch is None:
                     self._settle(int(messages[at]))
-                    gather.destroy(messages, at, 1)
+                    destroy_messages(messages, at, 1)
                     at += 1
                 else:
                     at += len(batch)
                     yield self._checked(batch)
         finally:
-            gather.destroy(messages, at, len(messages) - at)
+            destroy_messages(messages, at, len(messages) - at)
 
     def _taken(self) -> Addresses:
         """Messages from the queue: no more than make a batch, or all of them where the range ends with them."""
@@ -217,17 +224,17 @@ class _Reading:
         """Notes what these records take, the first ones of all that were waiting."""
         if _message(int(messages[0])).error:
             return
-        records, held = len(messages), int(gather.held(messages))
-        known = pace.weight_of(*self._of)
+        records, held = len(messages), int(held_bytes(messages))
+        known = known_weight(*self._of)
         if known is None:
             fetched = self._queue.consumer.last_fetched
-            pace.note(*self._of, Weight.of_fetch(held * waiting // records, waiting, fetched))
+            note_weight(*self._of, Weight.of_fetch(held * waiting // records, waiting, fetched))
             return
         weight = known.with_later(held, records)
         if weight.exceeds(self._limits, waiting, self._together):
-            pace.forget(*self._of)
+            forget_weight(*self._of)
         else:
-            pace.note(*self._of, weight)
+            note_weight(*self._of, weight)
 
     def _filled(self) -> int:
         """The queue's length, once it is worth asking: a batch is there, or the rest of the range, or no more has come for a moment."""

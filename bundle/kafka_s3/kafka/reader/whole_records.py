@@ -8,7 +8,7 @@ from contextlib import closing
 import pyarrow as pa
 
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.kafka.reader.batches import ReadScope
+from kafka_s3.kafka.reader.messages import ReadScope
 from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.protocols import Topic

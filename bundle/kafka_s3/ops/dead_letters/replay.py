@@ -27,9 +27,10 @@ from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.engine.log.rewrites import Rewritten
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.committer import Committer
-from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
+from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
+from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Totals, Upload, counted
@@ -41,7 +42,7 @@ from kafka_s3.ops.dead_letters.dry_run import (
 )
 from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
-from kafka_s3.run.wiring.replay import guard_of
+from kafka_s3.run.wiring.sink import guard_of
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 _log = logging.getLogger(__name__)
@@ -111,9 +112,9 @@ class Replay:
 
     def _claimed(self) -> Committer:
         tags = () if self.tagging is None else (ObjectTags(self.tagging, _log.warning),)
-        committer = Committer(self.log, self._rewrite, tags)
+        committer = Committer(self.log, self._rewrite, Followers(tags))
         committer.claim(self.log.load().cluster_id)
-        committer.follow()
+        committer.followers.catch_up(self.log)
         return committer
 
     def _commit(self, entry: CommitEntry, committer: Committer) -> None:

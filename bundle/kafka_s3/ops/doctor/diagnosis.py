@@ -15,7 +15,7 @@ from kafka_s3.ops.doctor.kafka import AREA, KafkaView, check_kafka
 from kafka_s3.ops.doctor.reader import Reach, check_reader
 from kafka_s3.ops.doctor.registry import check_registry
 from kafka_s3.ops.doctor.rights import Probe, Wanted
-from kafka_s3.run.wiring.pipeline import data_keys_of, state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.bucket import BucketFacts
 from kafka_s3.store.options import StoreOptions, store_options
 from kafka_s3.store.store import ObjectStore
@@ -59,7 +59,7 @@ def _storage(settings: Settings, services: ClientFactories) -> Iterator[CheckRes
     yield from check_answer(answer, options)
     if answer.refusal is not None:
         return
-    prefixes = data_keys_of(settings).prefixes(settings.names("topics"))
+    prefixes = object_names(settings).prefixes(settings.names("topics"))
     yield from check_rules(facts, state_root=paths.root, prefixes=(*prefixes, paths.root))
     wanted = Wanted(
         acl=options.acl,

@@ -14,10 +14,8 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.ops.doctor.finding import Area, CheckResult, CheckStatus
-from kafka_s3.run.wiring.conversion import reads_envelopes
-from kafka_s3.run.wiring.latest_schemas import hidden_by_directories, latest_schemas
+from kafka_s3.run.wiring.conversion import hidden_by_directories, latest_schemas, reads_envelopes, registry_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip
-from kafka_s3.run.wiring.registries import registry_of
 
 AREA: Final = Area("registry")
 TIMEOUT_S: Final = 10.0

@@ -1,5 +1,4 @@
-"""What became of a record, and where does an object come from? The log's own words on one offset or one key, with the rules behind them.
+"""What became of a record, and where does an object come from? What the log says of one offset or one key, with the rules behind it.
 
-`accounts` finds what entries say, `rules` says it in the words of the configuration, `verdict` asks the pipeline about a record that is
-still in Kafka; `offset` and `key` put the answer together, `answer` is its form.
+`inquiry` answers for a key, `offset` for a record, and asks the pipeline about one that is still in Kafka; `answer` is what comes out.
 """

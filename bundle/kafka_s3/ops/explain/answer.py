@@ -1,4 +1,8 @@
-"""What is there to say of an object that the log counts? Its rule, its directory, and whether the bucket has it as it was written."""
+"""What does an explanation consist of? An outcome, a sentence for people, and what each commit entry says, for programs too.
+
+Of each object it says why it was closed and why it lies in its directory, in sentences with the configuration's values, and whether the
+bucket has it as it was written.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,106 @@ _OTHERS: Final[Mapping[Reason, str]] = {
     Reason.DEAD_LETTER: "dead_letter: each task closes its own file of dead letters",
 }
 _SETTING: Final[Mapping[Reason, str]] = {Reason.ROTATE_INTERVAL: "block.gzip.file.interval.ms"}
+
+
+class Outcome(StrEnum):
+    """What became of a record, or what an object is. `UNKNOWN`: no entry of the log knows it."""
+
+    OBJECT = "object"
+    DEAD_LETTER = "dead letter"
+    SKIPPED = "skipped"
+    NO_RECORD = "no record"
+    GAP = "gap"
+    BEFORE_START = "before start"
+    OPEN = "open"
+    NOT_READ = "not read yet"
+    NOT_IN_KAFKA = "not in Kafka yet"
+    LOST = "lost"
+    STATE = "state"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What one commit entry says. Not `current` where a later entry let Kafka's records be read again, or the topic was recreated."""
+
+    entry: int
+    committed_at: str
+    outcome: Outcome
+    text: str
+    files: tuple[DataFile, ...] = ()
+    current: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """An object with why it was closed, why it lies where it lies, and what the bucket says of it."""
+
+    file: DataFile
+    rule: str
+    directory: str
+    bucket: str
+
+    def document(self) -> dict[str, Any]:
+        """For programs; timestamps are epoch ms, offsets inclusive, `bytes` the object's size."""
+        file = self.file
+        return {
+            "key": file.key, "role": file.role.value, "topic": file.topic, "partition": file.partition,
+            "first_offset": file.first_offset, "last_offset": file.last_offset, "records": file.records, "bytes": file.bytes,
+            "min_timestamp": file.min_timestamp, "max_timestamp": file.max_timestamp, "encoded_partition": file.encoded_partition,
+            "schema": file.schema, "format": file.format, "reason": file.reason.value, "rule": self.rule,
+            "directory": self.directory, "bucket": self.bucket,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The explanation of one thing, `about`: the outcome, a sentence, further notes, the entries' accounts and the objects they name."""
+
+    outcome: Outcome
+    text: str
+    about: str = ""
+    notes: tuple[str, ...] = ()
+    accounts: tuple[Account, ...] = ()
+    objects: Mapping[str, ObjectFacts] | None = None
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        known = self.objects or {}
+        return {
+            "about": self.about,
+            "outcome": self.outcome.value,
+            "text": self.text,
+            "notes": list(self.notes),
+            "entries": [
+                {
+                    "entry": one.entry, "committed_at": one.committed_at, "outcome": one.outcome.value, "text": one.text,
+                    "stands": one.current, "objects": [known[file.key].document() for file in one.files if file.key in known],
+                }
+                for one in self.accounts
+            ],
+        }  # fmt: skip
+
+
+def object_facts(files: Iterable[DataFile], settings: Settings, store: ObjectStore) -> dict[str, ObjectFacts]:
+    """Each object by its key; one HEAD request for each. Raises StorageError."""
+    return {
+        file.key: ObjectFacts(file, why_closed(file, settings), why_here(file, settings), in_bucket(file, store))
+        for file in files
+    }
+
+
+def in_bucket(file: DataFile, store: ObjectStore) -> str:
+    """How the bucket has an object. Raises StorageError."""
+    info = store.head(file.key)
+    if info is None:
+        pending = store.upload_exists(file.upload.key, file.upload.id)
+        return (
+            "not visible yet: the sink completes it when it starts" if pending else "missing: kafka-s3 verify says more"
+        )
+    if info.size != file.bytes:
+        return f"overwritten: it has {info.size} bytes, the log counts {file.bytes}; kafka-s3 verify says more"
+    return "as written" if info.etag == etag_of(file.upload.parts) else "of the size that was written"
 
 
 def why_closed(file: DataFile, settings: Settings) -> str:
@@ -84,103 +188,3 @@ def _time(shown: Mapping[str, str]) -> str:
     chosen = shown.get("timestamp.extractor", "")
     field = f" of {shown.get('timestamp.field', '')}" if chosen == "RecordField" else ""
     return f"timestamp.extractor={chosen}{field}"
-
-
-class Fate(StrEnum):
-    """What became of a record, or what an object is. `UNKNOWN`: no entry of the log knows it."""
-
-    OBJECT = "object"
-    DEAD_LETTER = "dead letter"
-    SKIPPED = "skipped"
-    NO_RECORD = "no record"
-    GAP = "gap"
-    BEFORE_START = "before start"
-    OPEN = "open"
-    NOT_READ = "not read yet"
-    NOT_IN_KAFKA = "not in Kafka yet"
-    LOST = "lost"
-    STATE = "state"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What one commit entry says. `stands` is False where a later entry let Kafka's records be read again, or the topic was recreated."""
-
-    entry: int
-    committed_at: str
-    outcome: Fate
-    text: str
-    files: tuple[DataFile, ...] = ()
-    stands: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """An object with why it was closed, why it lies where it lies, and what the bucket says of it."""
-
-    file: DataFile
-    rule: str
-    directory: str
-    bucket: str
-
-    def document(self) -> dict[str, Any]:
-        """For programs; timestamps are epoch ms, offsets inclusive, `bytes` the object's size."""
-        file = self.file
-        return {
-            "key": file.key, "role": file.role.value, "topic": file.topic, "partition": file.partition,
-            "first_offset": file.first_offset, "last_offset": file.last_offset, "records": file.records, "bytes": file.bytes,
-            "min_timestamp": file.min_timestamp, "max_timestamp": file.max_timestamp, "encoded_partition": file.encoded_partition,
-            "schema": file.schema, "format": file.format, "reason": file.reason.value, "rule": self.rule,
-            "directory": self.directory, "bucket": self.bucket,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The explanation of one thing, `about`: the outcome, a sentence, further notes, the entries' accounts and the objects they name."""
-
-    about: str
-    outcome: Fate
-    text: str
-    notes: tuple[str, ...] = ()
-    accounts: tuple[Account, ...] = ()
-    objects: Mapping[str, Described] | None = None
-
-    def document(self) -> dict[str, Any]:
-        """For programs."""
-        known = self.objects or {}
-        return {
-            "about": self.about,
-            "outcome": self.outcome.value,
-            "text": self.text,
-            "notes": list(self.notes),
-            "entries": [
-                {
-                    "entry": one.entry, "committed_at": one.committed_at, "outcome": one.outcome.value, "text": one.text,
-                    "stands": one.stands, "objects": [known[file.key].document() for file in one.files if file.key in known],
-                }
-                for one in self.accounts
-            ],
-        }  # fmt: skip
-
-
-def described(files: Iterable[DataFile], settings: Settings, store: ObjectStore) -> dict[str, Described]:
-    """Each object by its key; one HEAD request for each. Raises StorageError."""
-    return {
-        file.key: Described(file, why_closed(file, settings), why_here(file, settings), in_bucket(file, store))
-        for file in files
-    }
-
-
-def in_bucket(file: DataFile, store: ObjectStore) -> str:
-    """How the bucket has an object. Raises StorageError."""
-    info = store.head(file.key)
-    if info is None:
-        pending = store.upload_exists(file.upload.key, file.upload.id)
-        return (
-            "not visible yet: the sink completes it when it starts" if pending else "missing: kafka-s3 verify says more"
-        )
-    if info.size != file.bytes:
-        return f"overwritten: it has {info.size} bytes, the log counts {file.bytes}; kafka-s3 verify says more"
-    return "as written" if info.etag == etag_of(file.upload.parts) else "of the size that was written"

@@ -13,7 +13,7 @@ from typing import Final
 
 from kafka_s3.connect.config.classes import TIME_PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import index_key_of, normal_prefix, parse_data_key
+from kafka_s3.connect.naming.keys import index_key_of, normal_prefix, read_block_key
 from kafka_s3.engine.log.entry import CommitEntry, Progress
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
@@ -23,7 +23,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, resume_offset
 from kafka_s3.objects.format import Format
-from kafka_s3.ops.migration.counts import record_count
+from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.migration.decision import (
     FoundObject,
     PartitionSurvey,
@@ -33,10 +33,8 @@ from kafka_s3.ops.migration.decision import (
     given,
     takeover_decision,
 )
-from kafka_s3.ops.migration.keys import KeyReader
 from kafka_s3.ops.positions import topic_partitions, topics_of, write_positions
-from kafka_s3.run.wiring.file_formats import formats_of
-from kafka_s3.run.wiring.pipeline import block_names, connect_names, is_block_gzip, readiness
+from kafka_s3.run.wiring.pipeline import block_names, connect_names, formats_of, is_block_gzip, readiness
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 KEPT_BEFORE: Final = 3
@@ -181,22 +179,22 @@ def _listing(settings: Settings, store: ObjectStore, *, topics: tuple[str, ...])
 def _connect_listing(
     settings: Settings, store: ObjectStore, *, topics: tuple[str, ...], form: Format, role: Role
 ) -> Iterator[_Listed]:
-    reader = KeyReader(connect_names(settings), topics, form.extension)
-    for topic, folder in zip(topics, reader.folders(), strict=True):
-        for info in store.list(folder):
-            read = reader.read(info.key)
+    names = connect_names(settings)
+    for topic in topics:
+        for info in store.list(names.prefix_of(topic)):
+            read = names.read_own(info.key, topics, extension=form.extension)
             if read is not None and read.topic_partition.topic == topic:
                 found = FoundObject(info.key, read.encoded_partition, read.offset)
                 yield _Listed(read.topic_partition, found, info, form.name, role)
 
 
 def _block_listing(settings: Settings, store: ObjectStore, *, topics: tuple[str, ...]) -> Iterator[_Listed]:
-    prefix = settings.text("block.gzip.prefix")
-    for info in store.list(normal_prefix(prefix)):
-        read = parse_data_key(info.key, prefix)
-        if read is not None and read.topic in topics:
-            found = FoundObject(info.key, read.date.isoformat(), read.offset)
-            yield _Listed(TopicPartition(read.topic, read.partition), found, info, "block_gzip")
+    names = block_names(settings)
+    for info in store.list(normal_prefix(names.prefix)):
+        read = read_block_key(info.key, names.prefix)
+        if read is not None and read.topic_partition.topic in topics:
+            found = FoundObject(info.key, read.encoded_partition, read.offset)
+            yield _Listed(read.topic_partition, found, info, "block_gzip")
 
 
 def _counted(settings: Settings, store: ObjectStore, kept: _Kept) -> tuple[FoundObject, ...]:

@@ -1,16 +1,24 @@
-"""How are the records written? One source partition after the other, from where an earlier run stopped, counted as they go."""
+"""How are the records written? One source partition after the other, from where an earlier run stopped, counted as they go.
+
+How far an earlier run came, its transactions say: each commits, with its records, to a consumer group how many records the restore has
+written and which was the last. Nothing in the target topic is believed, for whoever may write to it can forge that. Each record carries a
+header with its place in the bucket and the id of the restore that wrote it: for people, and to notice a restore whose progress is gone.
+"""
 
 from __future__ import annotations
 
 import secrets
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from string import Template
 from typing import Any, Final, Protocol
 
-from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress, sending_in_transactions
+from kafka_s3.kafka.reader.whole_records import WholeRecords
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
@@ -24,6 +32,11 @@ ORIGIN: Final = "kafka_s3.origin"
 OWN: Final = "kafka-s3-restore-"
 """Begins the names of consumer groups and of transactions."""
 
+ISOLATION: Final = "isolation.level"
+LOOK_AGAIN_S: Final = 0.1
+BROKERS_CHOICE: Final = -1
+"""The number of replicas that leaves it to the brokers (default.replication.factor)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -34,7 +47,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RestoreState:
     """A restore of one source partition: its id, how many records it has written, and the last of them."""
 
     id: str
@@ -42,17 +55,17 @@ class Begun:
     last: Position
 
 
-def begun_anew() -> Begun:
+def new_restore() -> RestoreState:
     """A restore that has written nothing."""
-    return Begun(secrets.token_hex(8), 0, Position(0, -1))
+    return RestoreState(secrets.token_hex(8), 0, Position(0, -1))
 
 
-def group_of(source: TopicPartition, target: TopicPartition) -> str:
+def progress_group(source: TopicPartition, target: TopicPartition) -> str:
     """The consumer group that keeps the progress from one partition to the other."""
     return f"{OWN}{source}-to-{target}"
 
 
-def origin(restore: str, file: StoredFile, row: int) -> str:
+def origin_mark(restore: str, file: StoredFile, row: int) -> str:
     """The mark of a row of a file."""
     tp = file.topic_partition
     return f"{restore}/{tp.topic}/{tp.partition}/{file.first_offset}/{row}/{zlib.crc32(file.directory.encode()):08x}"
@@ -63,12 +76,14 @@ def unmarked(headers: Headers) -> Headers:
     return tuple(header for header in headers if header[0] != ORIGIN)
 
 
-def note_of(restore: str, topic_id: str, files: PlannedFiles, mark: str) -> str:
+def progress_note(restore: str, topic_id: str, files: PlannedFiles, mark: str) -> str:
     """What is committed beside the count of records: the id of the target topic, the first mark of the restore, and the last."""
-    return f"{topic_id} {origin(restore, files[0], files[0].skip)} {mark}"
+    return f"{topic_id} {origin_mark(restore, files[0], files[0].skip)} {mark}"
 
 
-def begun_of(progress: ProducerProgress, files: PlannedFiles, *, target: TopicPartition, topic_id: str) -> Begun | None:
+def restore_state(
+    progress: ProducerProgress, files: PlannedFiles, *, target: TopicPartition, topic_id: str
+) -> RestoreState | None:
     """The restore that has committed this; None where it was to a topic that was deleted since.
 
     Raises ConfigError where it began elsewhere, or its last record is not among these files: then it is not the work of this call.
@@ -77,24 +92,24 @@ def begun_of(progress: ProducerProgress, files: PlannedFiles, *, target: TopicPa
     if there != topic_id:
         return None
     restore = first.partition("/")[0]
-    position = position_of(last, files)
-    if first != origin(restore, files[0], files[0].skip) or position is None:
+    position = marked_position(last, files)
+    if first != origin_mark(restore, files[0], files[0].skip) or position is None:
         begun = "/".join(first.split("/")[1:4])
         rule = f"holds {progress.written:,} records of a restore that began at {begun} (topic/partition/offset), not where this one would."
         raise ConfigError(
             [Problem("--to-topic", target.topic, rule, "Choose the same range as before, or another topic.")]
         )
-    return Begun(restore, progress.written, position)
+    return RestoreState(restore, progress.written, position)
 
 
-def position_of(mark: str, files: PlannedFiles) -> Position | None:
+def marked_position(mark: str, files: PlannedFiles) -> Position | None:
     """Which record of these files a mark means; None: none of them."""
     parts = mark.split("/")
     if len(parts) != 6 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts[3:5]):
         return None
     row = int(parts[4])
     for number, file in files.at(int(parts[3])):
-        if origin(parts[0], file, row) == mark and file.skip <= row and (file.until is None or row < file.until):
+        if origin_mark(parts[0], file, row) == mark and file.skip <= row and (file.until is None or row < file.until):
             return Position(number, row)
     return None
 
@@ -118,7 +133,7 @@ def check_unmarked(kafka: KafkaRecords, target: TopicPartition, files: PlannedFi
 
 def _marked(headers: Sequence[dict[str, object]], files: PlannedFiles) -> bool:
     marks = [header["value"] for header in headers if header["key"] == ORIGIN]
-    return any(isinstance(mark, bytes) and position_of(mark.decode("ascii", "replace"), files) for mark in marks)
+    return any(isinstance(mark, bytes) and marked_position(mark.decode("ascii", "replace"), files) for mark in marks)
 
 
 class TargetCluster(KafkaRecords, Protocol):
@@ -141,9 +156,44 @@ class TargetCluster(KafkaRecords, Protocol):
         ...
 
 
+class KafkaTarget(WholeRecords):
+    """A real cluster that is written to; only committed records of it are read, whatever the sink itself reads."""
+
+    def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str]) -> None:
+        super().__init__(bootstrap_servers, properties={**properties, ISOLATION: "read_committed"})
+        self._writer = KafkaBrokers(bootstrap_servers, properties={**properties, ISOLATION: "read_uncommitted"})
+
+    def create_topic(self, name: str, *, partitions: int) -> None:
+        """Creates a topic with the brokers' own number of replicas."""
+        self._writer.create_topic(name, partitions=partitions, replication=BROKERS_CHOICE)
+
+    def progress(self, group: str, target: TopicPartition) -> ProducerProgress | None:
+        """What transactions have committed to a group. Raises KafkaUnavailable, SourceError."""
+        found = self._writer.group_progress(group, [target]).get(target)
+        return None if found is None else ProducerProgress(*found)
+
+    @contextmanager
+    def sending(self, target: TopicPartition, group: str) -> Iterator[SendWithProgress]:
+        """Transactions under a name of the target's own. Raises KafkaUnavailable, also while others' records of it cannot be read yet."""
+        with sending_in_transactions(self._writer.clients, f"{OWN}{target}", group=group) as send:
+            self._wait_for_others(target)
+            yield send
+
+    def _wait_for_others(self, target: TopicPartition) -> None:
+        """Behind another producer's open transaction nobody sees what is committed."""
+        end, deadline = self._writer.heads([target]).get(target, 0), time.monotonic() + self._writer.clients.seconds
+        while self.heads([target]).get(target, end) < end:
+            if time.monotonic() > deadline:
+                raise KafkaUnavailable(
+                    f"Another producer's transaction is open in {target}: what is behind it cannot be read. Call again when it has ended, "
+                    "or end it (kafka-transactions.sh abort)."
+                )
+            time.sleep(LOOK_AGAIN_S)
+
+
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What is to come back of one source partition, to which target, and from where on: `begun` is what earlier runs have written.
+class PartitionRestore:
+    """What is to come back of one source partition, to which target, and from where on: `state` is what earlier runs have written.
 
     `records` are those of the log in all, None where only names are known.
     """
@@ -151,7 +201,7 @@ class Share:
     source: TopicPartition
     target: TopicPartition
     files: PlannedFiles
-    begun: Begun | None = None
+    state: RestoreState | None = None
     written: int = 0
 
     @property
@@ -160,114 +210,108 @@ class Share:
         return self.files.records()
 
     @property
-    def there(self) -> int:
+    def already_there(self) -> int:
         """How many of them earlier runs have written."""
-        return 0 if self.begun is None else self.begun.count
-
-    @property
-    def whole(self) -> bool:
-        """Whether as many records were written as the log counts."""
-        return self.records is None or self.records == self.there + self.written
+        return 0 if self.state is None else self.state.count
 
     def document(self) -> dict[str, Any]:
         """For programs; bytes are those of the objects."""
         return {
             "source": str(self.source), "target": str(self.target), "files": len(self.files), "records": self.records,
             "bytes": self.files.size,
-            "first_offset": self.files[0].first_offset, "already_there": self.there, "written": self.written,
+            "first_offset": self.files[0].first_offset, "already_there": self.already_there, "written": self.written,
         }  # fmt: skip
 
 
-def shares(files: Mapping[TopicPartition, PlannedFiles], to_topic: str) -> list[Share]:
+def partitions_to(files: Mapping[TopicPartition, PlannedFiles], to_topic: str) -> list[PartitionRestore]:
     """Each source partition with its target. Raises ConfigError where two topics would be mixed, or the name is not Kafka's."""
     topics = {tp.topic for tp in files}
     found = []
     for tp, own in files.items():
         name = Template(to_topic).safe_substitute(topic=tp.topic)
-        found.append(Share(tp, TopicPartition(name, tp.partition), own))
-    if len({share.target.topic for share in found}) < len(topics):
+        found.append(PartitionRestore(tp, TopicPartition(name, tp.partition), own))
+    if len({partition.target.topic for partition in found}) < len(topics):
         names = ", ".join(sorted(topics))
-        raise ConfigError(
-            [
-                Problem(
-                    "--to-topic", to_topic, f"would mix {names}.", "Write ${topic} into it, or choose one with --topic."
-                )
-            ]
-        )
+        remedy = "Write ${topic} into it, or choose one with --topic."
+        raise ConfigError([Problem("--to-topic", to_topic, f"would mix {names}.", remedy)])
     return found
 
 
-def located(planned: Sequence[Share], target: TargetCluster) -> list[Share]:
-    """The shares with how far earlier runs came. Raises ConfigError where a target has too few partitions."""
-    topics = target.describe(sorted({share.target.topic for share in planned}))
+def with_states(planned: Sequence[PartitionRestore], target: TargetCluster) -> list[PartitionRestore]:
+    """The partitions with how far earlier runs came. Raises ConfigError where a target has too few partitions."""
+    topics = target.describe(sorted({partition.target.topic for partition in planned}))
     found = []
-    for share in planned:
-        topic = topics.get(share.target.topic)
+    for partition in planned:
+        topic = topics.get(partition.target.topic)
         if topic is None:
-            found.append(share)
+            found.append(partition)
             continue
-        if share.target.partition not in topic.partitions:
-            rule = (
-                f"has {len(topic.partitions)} partitions, and {share.source} needs partition {share.target.partition}."
-            )
+        if partition.target.partition not in topic.partitions:
+            rule = f"has {len(topic.partitions)} partitions, and {partition.source} needs partition {partition.target.partition}."
             raise ConfigError([Problem("--to-topic", topic.name, rule, "Add partitions, or choose another topic.")])
-        found.append(replace(share, begun=_begun(target, share, topic.id)))
+        found.append(replace(partition, state=_earlier_state(target, partition, topic.id)))
     return found
 
 
 def restore(
-    planned: Sequence[Share],
+    planned: Sequence[PartitionRestore],
     *,
     store: ObjectStore,
     reading: RowReading,
     target: TargetCluster,
-    tell: Callable[[Share], None],
-) -> list[Share]:
-    """Writes what is not there yet; `tell` hears of each share as it is done.
+    notify: Callable[[PartitionRestore], None],
+) -> list[PartitionRestore]:
+    """Writes what is not there yet; `notify` is called with each partition as it is done.
 
     Raises SourceError, ObjectUnreadable, StorageError: what is written stays, and the same call goes on behind it.
     """
-    names = {share.target.topic for share in planned}
+    names = {partition.target.topic for partition in planned}
     there = target.describe(sorted(names))
     for name in sorted(names - there.keys()):
         target.create_topic(name, partitions=1 + max(s.target.partition for s in planned if s.target.topic == name))
     done = []
     ids = {name: topic.id for name, topic in target.describe(sorted(names)).items()}
-    for share in planned:
-        done.append(_restored(share, ids.get(share.target.topic, ""), store, reading, target))
-        tell(done[-1])
+    for partition in planned:
+        done.append(_restored(partition, ids.get(partition.target.topic, ""), store, reading, target))
+        notify(done[-1])
     return done
 
 
-def _begun(target: TargetCluster, share: Share, topic_id: str) -> Begun | None:
-    """What earlier runs have written of a share. Raises ConfigError where that is not the work of this call, or is not known any more."""
-    progress = target.progress(group_of(share.source, share.target), share.target)
-    begun = None if progress is None else begun_of(progress, share.files, target=share.target, topic_id=topic_id)
-    if begun is None:
-        check_unmarked(target, share.target, share.files)
-    return begun
+def _earlier_state(target: TargetCluster, partition: PartitionRestore, topic_id: str) -> RestoreState | None:
+    """What earlier runs have written of a partition. Raises ConfigError where that is not the work of this call, or is not known."""
+    progress = target.progress(progress_group(partition.source, partition.target), partition.target)
+    state = (
+        None
+        if progress is None
+        else restore_state(progress, partition.files, target=partition.target, topic_id=topic_id)
+    )
+    if state is None:
+        check_unmarked(target, partition.target, partition.files)
+    return state
 
 
-def _restored(share: Share, topic_id: str, store: ObjectStore, reading: RowReading, target: TargetCluster) -> Share:
+def _restored(
+    partition: PartitionRestore, topic_id: str, store: ObjectStore, reading: RowReading, target: TargetCluster
+) -> PartitionRestore:
     written = 0
-    with target.sending(share.target, group_of(share.source, share.target)) as send:
+    with target.sending(partition.target, progress_group(partition.source, partition.target)) as send:
         # looked up again: what an earlier run had on its way may have come since the plan was made, and nothing comes any more
-        share = replace(share, begun=_begun(target, share, topic_id))
-        begun = share.begun or begun_anew()
-        for file, row, message in _messages(share, begun.last, store, reading):
+        partition = replace(partition, state=_earlier_state(target, partition, topic_id))
+        state = partition.state or new_restore()
+        for file, row, message in _messages(partition, state.last, store, reading):
             written += 1
-            mark = origin(begun.id, file, row)
+            mark = origin_mark(state.id, file, row)
             marked = replace(message, headers=(*unmarked(message.headers), (ORIGIN, mark.encode())))
-            progress = ProducerProgress(begun.count + written, note_of(begun.id, topic_id, share.files, mark))
-            send(share.target.topic, marked, partition=share.target.partition, progress=progress)
-    return replace(share, written=written)
+            progress = ProducerProgress(state.count + written, progress_note(state.id, topic_id, partition.files, mark))
+            send(partition.target.topic, marked, partition=partition.target.partition, progress=progress)
+    return replace(partition, written=written)
 
 
 def _messages(
-    share: Share, begin: Position, store: ObjectStore, reading: RowReading
+    partition: PartitionRestore, begin: Position, store: ObjectStore, reading: RowReading
 ) -> Iterator[tuple[StoredFile, int, Message]]:
     """What is to be written, each record with its file and its row in it."""
-    for number, file in share.files.since(begin.file):
+    for number, file in partition.files.since(begin.file):
         skip = max(file.skip, begin.row + 1) if number == begin.file else file.skip
         wanted = replace(file, skip=skip)
         if wanted.wanted == 0:

@@ -15,8 +15,9 @@ from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
-from kafka_s3.objects.block_gzip_form import Framing, block_gzip_of
+from kafka_s3.objects.block_gzip_form import Framing
 from kafka_s3.objects.readers import ObjectUnreadable, StoredObject, rows_of
+from kafka_s3.run.wiring.conversion import block_gzip_of
 from kafka_s3.store.store import ObjectStore
 
 

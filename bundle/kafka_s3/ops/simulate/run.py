@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kafka_s3.connect.config.option import Value
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.valid_values import Value
 from kafka_s3.engine.control.commands import LOOK_EVERY_MS
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.offsets import TopicPartition
@@ -69,7 +69,7 @@ def simulate(
     step = max(plain.number("poll.interval.ms"), -(-window_ms // MOST_POLLS))
     while clock.now_ms < begun_ms + window_ms:
         clock.now_ms = min(clock.now_ms + step, begun_ms + window_ms)
-        sink.cycle()
+        sink.poll_and_commit()
         tell(clock.now_ms - begun_ms, window_ms)
     writes, reads = store.writes, store.reads
     log = CommitLog(store, state_paths(plain), clock_ms=clock)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.kafka.reader.batches import HEADER
+from kafka_s3.kafka.reader.messages import HEADER
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
 from kafka_s3.model.tasks import Assignment, TaskOutcome

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.control.settings_notes import read_notes
+from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.kafka.scan import KafkaScan
 from kafka_s3.model.errors import LogDamaged, RegistryError
@@ -22,14 +24,13 @@ from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.bucket import Bucket, Tell, silent
 from kafka_s3.ops.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room
-from kafka_s3.ops.verify.claims import Segment, SegmentSelection, gaps_within, read_claims
+from kafka_s3.ops.verify.claims import SegmentSelection, gaps_within, read_claims
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.evidence import Bounds, Cluster, bounds_of, rows_of_letters, with_evidence
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
 from kafka_s3.ops.verify.form import Form, first_version, form_of, same_since
-from kafka_s3.ops.verify.layout import ObjectLayout, object_layout
 from kafka_s3.run.wiring.clients import consumer_properties
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
@@ -45,7 +46,7 @@ def audit_of(
 ) -> Audit:
     """The audit of a sink; without `kafka` no broker is asked, with `sample` only so many objects are read."""
     store, paths = S3Store(store_options(settings)), state_paths(settings)
-    return Audit(store, paths, object_layout(settings), form_of(settings), kafka, selection, sample)
+    return Audit(store, paths, object_names(settings), form_of(settings), kafka, selection, sample)
 
 
 class TextsDiffer(Exception):
@@ -117,7 +118,7 @@ class PartitionAudit:
             gone = {file.key for file in whole if not self._bucket.holds(file)}
             kept = tuple(file for file in segment.files if file.key not in gone)
             self._bucket.objects(replace(segment, files=kept))
-            twice += sum(copied.get(f.key, 0) for f in kept if self._claims.keys.standing(f.key, segment.version))
+            twice += sum(copied.get(f.key, 0) for f in kept if self._claims.keys.is_last_claim(f.key, segment.version))
         return twice
 
     def _written_before(self) -> int:
@@ -127,7 +128,9 @@ class PartitionAudit:
             if segment.read_again and not self._bucket.selection.takes(segment):
                 copies = [file for file in segment.data if _copied(file, again)]
                 there = [
-                    f for f in copies if self._claims.keys.standing(f.key, segment.version) and self._bucket.holds(f)
+                    f
+                    for f in copies
+                    if self._claims.keys.is_last_claim(f.key, segment.version) and self._bucket.holds(f)
                 ]
                 twice += sum(_copied(file, again) for file in there)
         return twice
@@ -140,7 +143,7 @@ class PartitionAudit:
 
     def _check_head(self, until: int) -> None:
         """Whether Kafka's log reaches as far as the commit log, where the selection does."""
-        if self._bounds is None or self._bounds.head >= until or until != self._claims.frontier.get(self._tp):
+        if self._bounds is None or self._bounds.head >= until or until != self._claims.fold.frontier.get(self._tp):
             return
         text = f"The log stands at {until}, but Kafka ends at {self._bounds.head}: truncated, or a sink that read uncommitted records."
         self._found(FindingKind.LOG, str(self._tp), f"{text} Compare isolation.level and the topic's history.")
@@ -201,7 +204,7 @@ class PartitionAudit:
         rows = rows_of_letters([letters[offset] for offset in offsets if offset in letters], self._tp, form=self._form)
         if len(rows) < len(offsets) and segment.sure:
             text = f"It resolves {len(offsets)} dead letters, of which {len(offsets) - len(rows)} are in no dead letter file. {AGAIN}"
-            self._found(FindingKind.LOG, segment.place, text)
+            self._found(FindingKind.LOG, str(segment), text)
         elif self._is_compared(segment):
             resolved = SegmentRecords(rows, whole=True)
             self._bucket.findings += check_content(segment, resolved, dead=frozenset(), contents=contents)
@@ -211,7 +214,7 @@ class PartitionAudit:
         twice = self._resolved.intersection(offsets)
         if twice:
             text = f"{len(twice)} of its dead letters were resolved before. {AGAIN}"
-            self._found(FindingKind.TWICE, segment.place, text)
+            self._found(FindingKind.TWICE, str(segment), text)
         self._resolved.update(offsets)
 
     # ------------------------------------------------------------ both
@@ -288,7 +291,7 @@ class Audit:
 
     store: ObjectStore
     paths: StatePaths
-    layout: ObjectLayout
+    layout: DataKeys
     form: Form
     kafka: Cluster | None = None
     selection: SegmentSelection = field(default_factory=SegmentSelection)

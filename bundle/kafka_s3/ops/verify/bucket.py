@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.connect.naming.keys import DataKeys
+from kafka_s3.engine.log.fold import Segment
+from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.verify.check import AGAIN, check_info, check_letters, check_reading, expected_etag
-from kafka_s3.ops.verify.claims import Claims, Overlaps, Segment, SegmentSelection, Span, claimed_twice, read_claims
+from kafka_s3.ops.verify.claims import Claims, Overlaps, SegmentSelection, Span, claimed_twice, read_claims
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.findings import Finding, FindingKind
-from kafka_s3.ops.verify.form import Form
-from kafka_s3.ops.verify.layout import DeadLetters, ObjectLayout
-from kafka_s3.ops.verify.objects import Letter, ObjectCount, Unreadable, read_letter_file, read_object
+from kafka_s3.ops.verify.form import Form, Letter, ObjectCount, Unreadable, read_letter_file, read_object
 from kafka_s3.store.store import ObjectStore
 
 THREADS: Final = 8
@@ -43,7 +43,7 @@ class _Unclaimed(NamedTuple):
     key: str
     folder: str
     sources: set[str]
-    layout: ObjectLayout
+    layout: DataKeys
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Bucket:
     store: ObjectStore
     paths: StatePaths
     claims: Claims
-    layout: ObjectLayout
+    layout: DataKeys
     form: Form
     selection: SegmentSelection = field(default_factory=SegmentSelection)
     tell: Tell = silent
@@ -99,7 +99,7 @@ class Bucket:
         self._chosen, self._wanted = frozenset(key for number, key in enumerate(keys) if number in numbers), sample
 
     def _look_over(self, tp: TopicPartition) -> Span:
-        overlaps, span = Overlaps(self.layout.target), Span(tp)
+        overlaps, span = Overlaps(self.layout.folder_topic), Span(tp)
         for segment in self.claims.segments.of(tp):
             self.findings += overlaps.within(segment)
             span.letter_files += sum(file.role is Role.DEAD_LETTER for file in segment.files)
@@ -114,11 +114,11 @@ class Bucket:
     def ask(self) -> None:
         """Notes all objects in the topics' folders; those that no entry claims are orphans."""
         own = {topic: {topic} for topics in self.folders.values() for topic in topics}
-        unclaimed = [*self._unclaimed(self.layout, self.folders), *self._unclaimed(DeadLetters(self.paths), own)]
+        unclaimed = [*self._unclaimed(self.layout, self.folders), *self._unclaimed(DeadLetterKeys(self.paths), own)]
         later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
         earlier = 0
         for one in unclaimed:
-            if one.key in later.keys or one.key.startswith(self.paths.root) != isinstance(one.layout, DeadLetters):
+            if one.key in later.keys or one.key.startswith(self.paths.root) != isinstance(one.layout, DeadLetterKeys):
                 continue
             finding = self._orphan(one)
             if finding is None:
@@ -130,20 +130,20 @@ class Bucket:
                 f"{earlier} objects of other topic-partitions or offsets than those verified were not looked at."
             )
 
-    def _unclaimed(self, layout: ObjectLayout, folders: Mapping[str, set[str]]) -> Iterator[_Unclaimed]:
+    def _unclaimed(self, layout: DataKeys, folders: Mapping[str, set[str]]) -> Iterator[_Unclaimed]:
         """What no entry claims in the folders of these topics."""
         for prefix, mine in _by_prefix(layout, folders).items():
             infos = self.store.list(prefix)
             while some := list(islice(infos, LISTED)):
-                for info in self.claims.keys.listed(some):
-                    owner = next((topic for topic in mine if not layout.foreign(info.key, topic)), None)
+                for info in self.claims.keys.note_listing(some):
+                    owner = next((topic for topic in mine if not layout.is_foreign(info.key, topic)), None)
                     if owner is not None:
                         yield _Unclaimed(info.key, owner, folders[owner], layout)
 
     def _orphan(self, one: _Unclaimed) -> Finding | None:
         """The finding on an unclaimed object; None where it lies outside of what is verified, or before the log's first position."""
         names = (one.folder, *sorted(one.sources))
-        named = next((found for name in names if (found := one.layout.named(one.key, name))), None)
+        named = next((found for name in names if (found := one.layout.read(one.key, name))), None)
         if named is None and one.folder not in one.sources:
             return None
         if named is not None:
@@ -165,7 +165,7 @@ class Bucket:
 
     def _as_claimed(self, file: DataFile) -> bool:
         """Whether the listing shows the object as the log claims it."""
-        return self.claims.keys.shown(
+        return self.claims.keys.is_listed(
             file.key, file.bytes, etag=None if self.form.opaque_etags else expected_etag(file)
         )
 
@@ -187,7 +187,7 @@ class Bucket:
         """All dead letters that may lie in the selected segments: one is recorded where it is read, perhaps before its segment."""
         for segment in self.claims.segments.of(span.topic_partition) if span.letter_files else ():
             for file in segment.files:
-                if file.role is not Role.DEAD_LETTER or not self.claims.keys.standing(file.key, segment.version):
+                if file.role is not Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
                     continue
                 if self.selection.takes(segment) or (file.last_offset >= span.low and file.first_offset < span.high):
                     self._read_letters(file, segment)
@@ -210,8 +210,8 @@ class Bucket:
             return
         self.findings += check_letters(file, letters)
         known = self.dead.setdefault(tp, {})
-        resets = self.claims.read_again(tp, segment.version)
-        fresh = {r.offset: r for r in letters if not any(reset.covers(r.offset) for reset in resets)}
+        resets = self.claims.segments.resets_after(tp, segment.version)
+        fresh = {r.offset: r for r in letters if not any(r.offset in reset.to_read for reset in resets)}
         if known.keys() & fresh.keys():
             text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {AGAIN}"
             self.findings.append(Finding(FindingKind.TWICE, file.key, text))
@@ -221,7 +221,7 @@ class Bucket:
         """Checks a segment's objects; gives the digests of those that were read well, and how many were read."""
         wanted = []
         for file in segment.files:
-            if file.role is Role.DEAD_LETTER or not self.claims.keys.standing(file.key, segment.version):
+            if file.role is Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
                 continue  # read before; or a later claim stands for the key
             if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
                 wanted.append(file)
@@ -251,11 +251,11 @@ class Bucket:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
 
 
-def _by_prefix(layout: ObjectLayout, topics: Iterable[str]) -> dict[str, list[str]]:
+def _by_prefix(layout: DataKeys, topics: Iterable[str]) -> dict[str, list[str]]:
     """The topics by the prefix that is listed for them."""
     found: dict[str, list[str]] = {}
     for topic in sorted(topics):
-        found.setdefault(layout.prefix(topic), []).append(topic)
+        found.setdefault(layout.prefix_of(topic), []).append(topic)
     return found
 
 

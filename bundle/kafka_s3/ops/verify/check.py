@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_s3.engine.log.fold import Segment
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.ops.verify.claims import REPORT_IT, Segment
+from kafka_s3.ops.verify.claims import REPORT_IT
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.expected import Row
 from kafka_s3.ops.verify.findings import Finding, FindingKind
-from kafka_s3.ops.verify.objects import Letter, ObjectCount
+from kafka_s3.ops.verify.form import Letter, ObjectCount
 from kafka_s3.store.store import ObjectInfo, etag_of
 
 AGAIN = "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
@@ -92,7 +93,7 @@ def check_room(segment: Segment, dead: int) -> list[Finding]:
     room, claimed = segment.until - segment.start, segment.written + segment.skipped + dead
     if claimed <= room or not segment.sure:
         return []
-    return [Finding(FindingKind.TWICE, segment.place, f"{claimed} records are claimed for {room} offsets. {REPORT_IT}")]
+    return [Finding(FindingKind.TWICE, str(segment), f"{claimed} records are claimed for {room} offsets. {REPORT_IT}")]
 
 
 def check_count(segment: Segment, evidence: SegmentRecords, *, dead: int) -> list[Finding]:
@@ -105,11 +106,11 @@ def check_count(segment: Segment, evidence: SegmentRecords, *, dead: int) -> lis
         text = (
             f"Kafka has {found} records, the log accounts for {claimed} ({parts}): {found - claimed} are lost. {AGAIN}"
         )
-        return [Finding(FindingKind.NOT_ACCOUNTED, segment.place, text)]
+        return [Finding(FindingKind.NOT_ACCOUNTED, str(segment), text)]
     if not evidence.whole:
         return []
     text = f"Kafka has {found} records, the log claims {claimed} ({parts}): {claimed - found} are counted twice. {REPORT_IT}"
-    return [Finding(FindingKind.TWICE, segment.place, text)]
+    return [Finding(FindingKind.TWICE, str(segment), text)]
 
 
 def check_content(
@@ -160,7 +161,7 @@ def _missing(
     spare = max(without_value - sum(row.null for row in live), 0)
     if len(missing) > spare and segment.sure:
         text = f"The values at offsets {_some(missing)} are in none of the segment's objects, dead letters or skips. {AGAIN}"
-        yield Finding(FindingKind.NOT_ACCOUNTED, segment.place, text)
+        yield Finding(FindingKind.NOT_ACCOUNTED, str(segment), text)
 
 
 def _doubled(
@@ -174,7 +175,7 @@ def _doubled(
     if surplus > unknown:
         offsets = sorted(places[found][0] for found, count in doubled.items() if count > 0 and found in places)
         text = f"{surplus} values are in the segment's objects more often than in Kafka (offsets {_some(offsets)}). {REPORT_IT}"
-        yield Finding(FindingKind.TWICE, segment.place, text)
+        yield Finding(FindingKind.TWICE, str(segment), text)
 
 
 def expected_etag(file: DataFile) -> str | None:

@@ -12,16 +12,16 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.engine.loop.cluster import check_cluster
+from kafka_s3.engine.log.fold import Segment
+from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.kafka.envelopes import ENVELOPE
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
 from kafka_s3.ops.verify.bucket import Tell
 from kafka_s3.ops.verify.check import SegmentRecords
-from kafka_s3.ops.verify.claims import Claims, Segment, Span
+from kafka_s3.ops.verify.claims import Claims, Span
 from kafka_s3.ops.verify.expected import ByBytes, ByChain, Row
-from kafka_s3.ops.verify.form import Form
-from kafka_s3.ops.verify.objects import Letter
+from kafka_s3.ops.verify.form import Form, Letter
 
 
 class Cluster(Protocol):
@@ -89,7 +89,7 @@ def _unchanged(
     names = sorted({tp.topic for tp in partitions})
     topics, notes = kafka.describe(names), []
     for name in names:
-        if name not in topics or topics[name].id != claims.topic_ids.get(name, topics[name].id):
+        if name not in topics or topics[name].id != claims.fold.topic_ids.get(name, topics[name].id):
             notes.append(f"Topic {name} is not in Kafka, or was created again: checked from log and objects alone.")
             topics.pop(name, None)
     return topics, notes

@@ -26,7 +26,6 @@ from kafka_s3.ops.verify.digests import (
     Digest,
     JsonDigests,
     digest,
-    digest_whole,
     json_digest,
     pieces,
     text_lines,
@@ -84,7 +83,7 @@ class ByChain:
         decoder = self._decoders[topic_partition]
         rows = {offset: Row(offset) for offset in batch.column("offset").to_pylist()}
         for piece in within_memory(batch, self._inflates, self._memory):
-            decoded = decoder.decode(*converter_input(piece, envelopes=decoder.needs_envelopes))
+            decoded = decoder.decode_records(*converter_input(piece, envelopes=decoder.needs_envelopes))
             rows |= {offset: Row(offset, (), null=True) for offset in (*decoded.nulls, *decoded.dropped)}
             for run in decoded.runs:
                 rows |= self._of_run(run)
@@ -132,11 +131,6 @@ def value_digests(format: str, converter: str, *, separator: bytes, digests: Jso
         case "block_gzip", "string" | "bytes":
             return lambda value: text_lines(value.decode(errors="replace"))
     return None
-
-
-def framed(separator: bytes, *, prefixed: bool) -> Digests:
-    """A value behind its length is one piece, one before a separator as many as it holds."""
-    return digest_whole if prefixed else partial(pieces, separator=separator)
 
 
 # ------------------------------------------------------------ after the chain

@@ -1,32 +1,43 @@
-"""In which form do values lie in objects, and how are they compared with Kafka's? What the settings say about both, and since when."""
+"""In which form do values lie in objects, since when, and what does an object hold? What is compared with Kafka's records.
+
+The settings say the form; the readers of `objects.readers` give the rows, so that the writers' code is not its own judge. Records are
+counted, and where values can be compared each one has a digest.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import io
+import json
 import sys
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.schemas.compatibility import Compatibility
-from kafka_s3.connect.transforms.classes import chain_of
 from kafka_s3.engine.control.settings_notes import NotedSettings, noted
-from kafka_s3.objects.block_gzip_form import delimiter_bytes
-from kafka_s3.ops.verify.digests import JsonDigests, JsonTexts
+from kafka_s3.model.files import DataFile, Role
+from kafka_s3.objects.block_gzip_form import Framing, Lines, Prefixed
+from kafka_s3.objects.readers import DAMAGE, avro_count, byte_rows, parquet_batches, sliced
+from kafka_s3.ops.verify.digests import Digest, JsonDigests, JsonTexts, digest, digest_whole, parsed, pieces
 from kafka_s3.ops.verify.expected import (
     ByBytes,
     ByChain,
+    Digests,
     RunDigests,
-    framed,
     json_lines,
     json_text,
     raw_bytes,
     texts,
     value_digests,
 )
+from kafka_s3.run.wiring.conversion import block_gzip_of, transform_chain
 
 SHAPING: Final = (
     "value.converter", "key.converter", "header.converter", "transforms", "predicates", "format.", "json.decimal.format", "block.gzip.",
@@ -74,7 +85,7 @@ WITHOUT_SCHEMA: Final = ("string", "bytes", "short", "integer", "long", "float",
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`separator` ends byte values, `delimiter` those of Block-GZIP unless they are `prefixed` by their length; `keys` lie before them.
+    """`separator` ends byte values, `framing` says what lies around those of Block-GZIP.
 
     `expected` says what Kafka's records leave in objects; where values cannot be compared it is None, `counted` says why, and records are
     counted. `own_steps` are transforms of the user's own, `shaping` the settings that say what a record leaves. With `by_value` JSON is
@@ -83,9 +94,7 @@ class Form:
 
     format: str = "json"
     separator: bytes = b"\n"
-    delimiter: bytes = b"\n"
-    prefixed: bool = False
-    keys: bool = False
+    framing: Framing = field(default_factory=Lines)
     empty_for_null: bool = False
     expected: ByBytes | ByChain | None = None
     counted: str = ""
@@ -109,34 +118,26 @@ def form_of(settings: Settings) -> Form:
         or settings.secret("s3.sse.customer.key") is not None,
         shaping=shaping_settings(settings),
     )
-    if form.format == "block_gzip" and settings.text("block.gzip.dialect") != "original":
-        form = _successor(settings, form)
+    if form.format == "block_gzip":
+        variant = block_gzip_of(settings)
+        form = replace(form, framing=variant.framing, empty_for_null=not isinstance(variant.framing, Lines))
     reason = _why_counted(settings, form)
     return form.without_values(reason) if reason else _compared(settings, form)
-
-
-def _successor(settings: Settings, form: Form) -> Form:
-    """The form of the later Block-GZIP sink, which writes an empty value for null."""
-    delimiter = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
-    prefixed = settings.text("block.gzip.format") == "binary"
-    in_text = settings.optional_text("block.gzip.key.delimiter") is not None
-    keys = settings.flag("block.gzip.include.keys") if prefixed else in_text
-    return replace(form, delimiter=delimiter, prefixed=prefixed, keys=keys, empty_for_null=True)
 
 
 def _why_counted(settings: Settings, form: Form) -> str:
     """Why values cannot be compared; blank where they can."""
     if form.format not in COMPARED:
         return f"the values of {form.format} objects are not read one by one."
-    if form.keys:
+    if form.format == "block_gzip" and block_gzip_of(settings).stores_keys:
         return "keys lie between the values."
     if not form.separator and form.format == "bytearray":
         return "format.bytearray.separator is empty, so that nothing says where a value ends."
-    if not form.delimiter and form.empty_for_null and not form.prefixed:
+    if form.format == "block_gzip" and not _ending(form, form.format) and not isinstance(form.framing, Prefixed):
         return "block.gzip.value.delimiter is empty, so that nothing says where a value ends."
     if _projects(settings):
         return "schema.compatibility fits values to the schema of the file that is open."
-    chain = chain_of(settings, now_ms=0, tables=False)
+    chain = transform_chain(settings, now_ms=0, tables=False)
     changing = () if chain is None else chain.not_deterministic
     if changing:
         return f"the outcome of {', '.join(changing)} is no function of the record alone."
@@ -158,7 +159,7 @@ def _compared(settings: Settings, form: Form) -> Form:
     digests, empty = JsonDigests(), form.empty_for_null
     changed = settings.names("transforms") or settings.flag("record.metadata.enable")
     converter = settings.text("value.converter")
-    of_bytes = framed(form.delimiter, prefixed=form.prefixed) if empty else None
+    of_bytes = _framed(form) if empty else None
     if of_bytes is None and (converter != "json" or _schemaless(settings)):
         of_bytes = value_digests(form.format, converter, separator=form.separator, digests=digests)
     if changed or of_bytes is None:
@@ -177,5 +178,108 @@ def _run_digests(settings: Settings, form: Form, digests: JsonDigests) -> RunDig
         return partial(json_lines, digests, settings.text("json.decimal.format").upper())
     if form.format == "block_gzip" and not form.empty_for_null:
         return texts
-    separator = form.delimiter if form.empty_for_null else form.separator
-    return partial(raw_bytes, framed(separator, prefixed=form.prefixed))
+    return partial(raw_bytes, _framed(form))
+
+
+def _framed(form: Form) -> Digests:
+    """A value behind its length is one piece, one before a separator as many as it holds."""
+    if form.format == "block_gzip" and isinstance(form.framing, Prefixed):
+        return digest_whole
+    return partial(pieces, separator=_ending(form, form.format))
+
+
+def _ending(form: Form, of: str) -> bytes:
+    """What ends each value of an object of this format, blank where nothing does."""
+    if of != "block_gzip":
+        return form.separator
+    return b"\n" if isinstance(form.framing, Lines) else getattr(form.framing, "value_delimiter", b"")
+
+
+ROWS: Final = 1 << 16
+
+
+class Unreadable(Exception):
+    """The object is not what its format says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectCount:
+    """`count` records; with `at_least` it may be fewer records, because values may hold the separator. None: cannot be told.
+
+    `digests` are those of the values, None where they are not compared.
+    """
+
+    count: int | None
+    at_least: bool = False
+    digests: Counter[Digest] | None = None
+
+
+def read_object(file: DataFile, content: bytes, form: Form) -> ObjectCount:
+    """What a data object of a claim holds. Raises Unreadable."""
+    try:
+        return _read(file, content, form)
+    except DAMAGE as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A line of a dead letter file: a record and where it came from; `headers` as batches of Kafka's records have them."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Mapping[str, str | bytes | None], ...] = ()
+
+
+def read_letter_file(content: bytes) -> list[Letter]:
+    """Every line of a dead letter file. Raises Unreadable."""
+    try:
+        lines = [json.loads(line) for line in gzip.decompress(content).split(b"\n") if line]
+        return [_letter(line) for line in lines]
+    except DAMAGE as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+
+def _read(file: DataFile, content: bytes, form: Form) -> ObjectCount:
+    compared = form.expected is not None and file.role is Role.VALUE and file.format == form.format
+    if file.role is Role.INDEX:
+        return ObjectCount(sum(block["num_records"] for block in json.loads(content)["chunks"]))
+    match file.format:
+        case "parquet":  # rows as decoded, not as the footer says, so that damaged pages are found
+            return ObjectCount(sum(batch.num_rows for batch in parquet_batches(io.BytesIO(content), ROWS)))
+        case "avro":
+            return ObjectCount(avro_count(sliced(content)))
+        case "json":
+            rows = byte_rows(sliced(content), file.key, "json", separator=b"", framing=form.framing)
+            if not compared:
+                return ObjectCount(sum(1 for _ in map(parsed, (row.decode("utf-8", "surrogatepass") for row in rows))))
+            digests = Counter(map(form.json.of, rows))
+            return ObjectCount(digests.total(), digests=digests)
+        case "bytearray" | "block_gzip":
+            return _byte_values(file, content, form, compared)
+    return ObjectCount(None)
+
+
+def _byte_values(file: DataFile, content: bytes, form: Form, compared: bool) -> ObjectCount:
+    by_length = file.format == "block_gzip" and isinstance(form.framing, Prefixed)
+    if not by_length and not _ending(form, file.format):
+        return ObjectCount(None)
+    rows = byte_rows(sliced(content), file.key, file.format, separator=form.separator, framing=form.framing)
+    if not compared:
+        return ObjectCount(sum(1 for _ in rows), at_least=not by_length)
+    digests = Counter(map(digest, rows))
+    return ObjectCount(digests.total(), at_least=not by_length, digests=digests)
+
+
+def _letter(line: Mapping[str, Any]) -> Letter:
+    headers = tuple({"key": name, "value": _decoded(value)} for name, value in line["headers"])
+    place = line["topic"], line["partition"], line["offset"], line["timestamp"]
+    return Letter(*place, _decoded(line["key"]), _decoded(line["value"]), headers)
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

@@ -1,4 +1,4 @@
-"""Where do downloads of the demo and the tests stay between runs, and how do two processes share them?"""
+"""Where do downloads of the demo and the tests stay between runs, how do two processes share them, and what can go wrong with them?"""
 
 from __future__ import annotations
 
@@ -6,17 +6,28 @@ import errno
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.model.errors import SinkError
+
+
+class LocalServiceError(SinkError):
+    """Java, a download or a local server is missing or did not start; the text says what to install or where to look."""
+
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 CLOSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR})
 ELSEWHERE: Final = "or name another folder in XDG_CACHE_HOME."
+
+
+def announce(text: str) -> None:
+    """Prints on standard error what takes so long."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def cache_folder() -> Path:

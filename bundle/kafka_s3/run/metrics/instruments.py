@@ -1,11 +1,13 @@
-"""Which numbers does a running sink give? The one table that Prometheus, OTLP and the reference page are made from."""
+"""Which numbers does a running sink give? The one table that Prometheus, OTLP and the reference page are made from; and its memory."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from kafka_s3.model.timing import Durations
@@ -111,6 +113,45 @@ def table() -> Iterator[str]:
     yield "|---|---|---|---|"
     for one in INSTRUMENTS:
         yield f"| `{one.name}` | {one.kind} | {', '.join(one.labels)} | {one.help} |"
+
+
+PROC: Final = Path("/proc")
+
+
+def memory_samples() -> Iterator[Sample]:
+    """Resident bytes of the driver, of Java, and of the tasks' Python, as far as they are processes of this machine below this one."""
+    sums: dict[str, int] = {}
+    for pid, name in _family(os.getpid()).items():
+        kind = "driver" if pid == os.getpid() else "java" if name == "java" else "tasks"
+        sums[kind] = sums.get(kind, 0) + _resident(pid)
+    return (Sample(MEMORY, (kind,), size) for kind, size in sums.items())
+
+
+def _family(root: int) -> dict[int, str]:
+    """A process and all below it, with their names."""
+    parents, names = dict[int, int](), dict[int, str]()
+    for folder in PROC.glob("[0-9]*"):
+        try:
+            name, _, rest = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+        except OSError:  # it has ended meanwhile
+            continue
+        parents[int(folder.name)], names[int(folder.name)] = int(rest.split()[1]), name.partition("(")[2]
+    return {pid: names[pid] for pid in parents if root in _line(pid, parents)}
+
+
+def _line(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    """A process and those above it."""
+    while pid in parents:
+        yield pid
+        pid = parents[pid]
+
+
+def _resident(pid: int) -> int:
+    try:
+        pages = int((PROC / str(pid) / "statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from threading import Lock
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.files import counted
-from kafka_s3.model.protocols import Observer, RoundSummary, Waiting
+from kafka_s3.model.protocols import Observer, RoundSummary, TopicBacklog
 from kafka_s3.model.timing import Durations, Requests, took
 from kafka_s3.run.metrics.instruments import (
     BYTES,
@@ -46,7 +46,7 @@ class SinkMetrics(Observer):
         self._lock = Lock()
         self._counts: dict[tuple[Instrument, Labels], float] = {}
         self._durations: dict[tuple[Instrument, Labels], Durations] = {}
-        self._waiting: Mapping[str, Waiting] = {}
+        self._waiting: Mapping[str, TopicBacklog] = {}
         self._requests: Callable[[], Requests] = Requests
         self._heartbeat: Callable[[], Heartbeat | None] = lambda: None
         for one in (RECORDS_READ, WARNINGS, RETRIES, STATES, STATE_BYTES):
@@ -70,14 +70,14 @@ class SinkMetrics(Observer):
 
     # ------------------------------------------------------------ the loop tells
 
-    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
+    def polled(self, backlog: Callable[[], Mapping[str, TopicBacklog]]) -> None:
         """What waits now."""
-        now = waiting()
+        now = backlog()
         with self._lock:
             for topic in now.keys() - self._waiting.keys():
                 self._begin(topic)
             self._waiting = now
-        super().looked(waiting)
+        super().polled(backlog)
 
     def round_done(self, done: RoundSummary) -> None:
         """Counts what was committed."""
@@ -134,7 +134,7 @@ class SinkMetrics(Observer):
 
     # ------------------------------------------------------------ what is as it is now
 
-    def _waiting_samples(self, waiting: Mapping[str, Waiting]) -> Iterator[Sample]:
+    def _waiting_samples(self, waiting: Mapping[str, TopicBacklog]) -> Iterator[Sample]:
         now = self._clock_ms()
         for topic, one in waiting.items():
             labels = self._sink, topic

@@ -1,6 +1,8 @@
-"""What is the archive of Spark's 13,000 classes, with which a local session starts (`run.java.class_archive`)?
+"""What is the archive of Spark's 13,000 classes, with which a local session starts (`run.java.java.ClassArchive`)?
 
 python -m kafka_s3.run.spark.class_archive     (what the first session on a machine does; in an image, say)
+
+To make it, a process of its own runs a session that does what sinks do (`run.spark.session`); its JVM writes its classes at its end.
 """
 
 from __future__ import annotations
@@ -9,13 +11,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kafka_s3.run.java.class_archive import ClassArchive, run_quietly
 from kafka_s3.run.java.jars import pyspark_jars
-from kafka_s3.run.java.java import find_java
+from kafka_s3.run.java.java import ClassArchive, find_java, run_quietly
 
 QUICK: Final = "-XX:TieredStopAtLevel=1"
 """What lives so short is compiled quickly, not well."""
-WRITER: Final = "kafka_s3.run.spark.archive_writer"
+SESSION: Final = "kafka_s3.run.spark.session"
 
 
 def spark_classes() -> ClassArchive:
@@ -29,7 +30,7 @@ def joined(options: Iterable[str]) -> str:
 
 
 def _write(options: Sequence[str]) -> None:
-    run_quietly([sys.executable, "-m", WRITER, joined([*options, QUICK])])
+    run_quietly([sys.executable, "-m", SESSION, joined([*options, QUICK])])
 
 
 if __name__ == "__main__":

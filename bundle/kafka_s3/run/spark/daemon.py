@@ -12,8 +12,8 @@ import importlib
 from typing import Final
 
 NEEDED: Final = (
-    "kafka_s3.run.spark.reading_task", "kafka_s3.connect.registry.client", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",
-    "kafka_s3.connect.converters.avro_loops", "kafka_s3.connect.records.joining_loops",
+    "kafka_s3.run.spark.task", "kafka_s3.connect.registry.client", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",
+    "kafka_s3.connect.converters.avro_loops", "kafka_s3.connect.records.loops",
 )  # fmt: skip
 """Loops are compiled when they are imported."""
 READER: Final = "kafka_s3.kafka.reader.reader"

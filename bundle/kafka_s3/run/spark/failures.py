@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.errors import PySparkException, PythonException
 
-from kafka_s3.kafka.failures import lost, unanswered
+from kafka_s3.kafka.clients import lost, unanswered
 from kafka_s3.model.errors import EngineDied, SourceError, UnreadableRecord
 
 try:  # without Spark Connect a job that fails in its tasks is an error of the bridge to Java; a Connect client need not have the bridge

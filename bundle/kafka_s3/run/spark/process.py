@@ -1,27 +1,152 @@
-"""How does a sink run in this process, from the first question to its last word? For the command and the job; several share a session."""
+"""How do sinks run in this process, from the first question to the last word? For the command and the job.
+
+Several sinks share a session of Spark; each has a thread with a driver of its own. A sink that fails stops alone: its heartbeat and the log
+say why, the others go on. Where Spark itself dies, all of them fail. Spark gives each sink's jobs the same share of its cores (pools of the
+mode FAIR).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from threading import Event
+from importlib import import_module
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings, reason_of
+from kafka_s3.engine.control.heartbeat import Heartbeat
+from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError
 from kafka_s3.model.files import Reason
+from kafka_s3.model.process import run_in_thread
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
-from kafka_s3.run.preflight import ask_bucket, ask_kafka
-from kafka_s3.run.spark.session import spark_session
-from kafka_s3.run.spark.several import SharedSession, check_distinct
-from kafka_s3.run.spark.task_values import set_task_values
-from kafka_s3.run.wiring.metering import Metering, metering
-from kafka_s3.run.wiring.running import attended, run_until_drained, run_until_stopped, stopping
+from kafka_s3.run.logs import name_in_logs
+from kafka_s3.run.spark.session import end_session, spark_session
+from kafka_s3.run.wiring.clients import ask_bucket, ask_kafka
+from kafka_s3.run.wiring.running import Metering, attended, metering, run_until_drained, run_until_stopped, stopping
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
+    from pyspark.sql import SparkSession
+
+
+def task_values(beat: Heartbeat) -> Mapping[str, int | None]:
+    """The numbers by their keys: `read`, `written` and `dead_letters` are those of this run's last hour, `lag` of its last look.
+
+    `delay_ms` is how old 95 % of the last commit's records were at most when it was made, None without one.
+    """
+    return {
+        "version": beat.version,
+        "lag": sum(beat.lag.values()),
+        "read": beat.recent.read,
+        "written": beat.recent.written,
+        "dead_letters": beat.recent.dead_letters,
+        "delay_ms": None if beat.delay is None else beat.delay.slow_ms,
+        "open_states": beat.open_states,
+        "open_state_bytes": beat.open_state_bytes,
+    }
+
+
+def set_task_values(spark: SparkSession, beat: Heartbeat) -> None:
+    """Sets `kafka_s3.<sink>.<number>` for each of them; nothing elsewhere than on Databricks. A refusal is told in the log."""
+    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        return
+    try:
+        utilities = import_module("pyspark.dbutils").DBUtils(spark)
+        for name, number in task_values(beat).items():
+            utilities.jobs.taskValues.set(key=f"kafka_s3.{beat.sink}.{name}", value=number)
+    except Exception as error:
+        _log.warning("The run's numbers could not be set as task values; nothing else is wrong: %s", reason_of(error))
+
+
+_log = logging.getLogger(__name__)
+
+
+class SharedSession:
+    """A session that begins once, beside the caller's work; each of several sinks sees it with settings of its own. Thread-safe."""
+
+    def __init__(self, start: Callable[[], SparkSession], *, sinks: int) -> None:
+        self._start, self._several, self._lock = start, sinks > 1, Lock()
+        self._session: Future[SparkSession] | None = None
+
+    def begin(self) -> Future[SparkSession]:
+        """Starts it, unless that was done before."""
+        with self._lock:
+            if self._session is None:
+                import pyspark.sql  # noqa: F401  before the thread does: two that load it at once find halves of it
+
+                self._session = run_in_thread(self._start)
+            return self._session
+
+    def of(self, sink: str) -> SparkSession:
+        """The session for a sink, whose jobs this thread starts. Raises what its start raises."""
+        session = self.begin().result()
+        if not self._several or getattr(session, "_sc", None) is None:  # Spark Connect has neither
+            return session
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
+        return session.newSession()
+
+    def close(self) -> None:
+        """Ends what was started; waits for a start under way."""
+        if self._session is not None and self._session.exception() is None:
+            end_session(self._session.result())
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSink:
+    """A sink that has failed, and why."""
+
+    sink: str
+    error: Exception
+
+
+def run_side_by_side(sinks: Sequence[Settings], work: Callable[[Settings], None]) -> list[FailedSink]:
+    """Works for each sink in a thread of its own until all have ended; tells in the log of those that fail, and gives them."""
+    failed: list[FailedSink] = []
+
+    def run(settings: Settings) -> None:
+        name_in_logs(settings.name)
+        try:
+            work(settings)
+        except Exception as error:
+            failed.append(FailedSink(settings.name, error))
+            place = error.place if isinstance(error, RecordError) else {}
+            facts = {"error": type(error).__name__, **place, "reason": reason_of(error)}
+            trace = None if isinstance(error, SinkError) else error
+            _log.critical("failed; the other sinks go on", extra={"facts": facts}, exc_info=trace)
+
+    threads = [Thread(target=run, args=(one,), name=f"sink {one.name}", daemon=True) for one in sinks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failed
+
+
+def exit_code(failed: Sequence[FailedSink]) -> int:
+    """0 where none has failed, the code of their errors where all have the same (docs/operations.md, "Exit codes"), else 1."""
+    codes = {one.error.exit_code if isinstance(one.error, SinkError) else SinkError.exit_code for one in failed}
+    return min(codes, default=0) if len(codes) < 2 else SinkError.exit_code
+
+
+def check_distinct(sinks: Sequence[Settings]) -> None:
+    """Raises ConfigError where two of them are one sink: they would fence each other."""
+    seen = set[tuple[str, ...]]()
+    for one in sinks:
+        place = one.text("s3.bucket.name"), one.text("state.prefix").strip("/"), one.name
+        if place in seen:
+            raise ConfigError(
+                [
+                    Problem(
+                        "name", one.name, "is that of two configurations with one state.", "Name one of them otherwise."
+                    )
+                ]
+            )
+        seen.add(place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,15 @@
 """Which Spark session does the sink run on? The one that is there, else a local one with the Kafka connector.
 
 On Databricks and under spark-submit a session exists and the connector is part of the runtime or of `--packages`; nothing is added there.
+The JVM of a local session and its Python workers write to a pipe in place of standard error: their lines become lines of our log, without
+those that say nothing.
+
+python -m kafka_s3.run.spark.session OPTIONS     (writes an archive of Spark's classes: `class_archive`)
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -14,10 +19,40 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from kafka_s3.model.process import run_in_thread, start_daemon
-from kafka_s3.run.spark.jvm_output import into_log
+
+NOISE: Final = (
+    "Picked up J", "Using incubator modules", "Using Spark's default log4j profile", "Setting default log level to",
+    "To adjust logging level use", "Setting Spark log level to", "Unable to load native-hadoop library",
+)  # fmt: skip
+"""Parts of what every start says."""
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def into_log() -> Iterator[int]:
+    """A descriptor, for processes that are started within the body: what they write to it are lines of our log."""
+    reading, writing = os.pipe()
+    Thread(target=_pass_on, args=(reading,), name="jvm output", daemon=True).start()
+    try:
+        yield writing
+    finally:
+        os.close(writing)
+
+
+def worth_telling(line: str) -> bool:
+    """Whether a line says something."""
+    return bool(line.strip()) and not any(part in line for part in NOISE)
+
+
+def _pass_on(reading: int) -> None:
+    with os.fdopen(reading, errors="replace") as lines:
+        for line in filter(worth_telling, lines):
+            _log.warning("%s", line.rstrip())
+
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -58,6 +93,7 @@ all records pass through, where Spark reads them.
 """
 FIRST_WORKER: Final = "first worker"
 FIRST_WORKER_S: Final = 60
+ARCHIVE_WRITTEN_S: Final = 180
 OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
@@ -148,13 +184,6 @@ def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
     return _started(_settings(name, cores, more, spark_kafka_and_delta_jars))
 
 
-def session_with(options: str) -> SparkSession:
-    """A new local session whose JVM gets these options, as the archive of classes is made (`class_archive`)."""
-    from kafka_s3.run.java.jars import spark_kafka_jars
-
-    return _started(_settings("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars))
-
-
 def _archive() -> str:
     from kafka_s3.run.java.java import find_java
     from kafka_s3.run.spark.class_archive import joined, spark_classes
@@ -231,3 +260,22 @@ def java_options(environment: Mapping[str, str]) -> str:
     given = " ".join(environment.get(name, "") for name in OPTIONS_OF_USERS)
     ours = {COLLECTOR: r"-XX:\+Use\w+GC\b", COMPILER: r"-XX:[+-]?Tiered"}
     return " ".join([*(options for options, chosen in ours.items() if not re.search(chosen, given)), ARROW])
+
+
+def write_class_archive(options: str) -> None:
+    """Runs a local session whose JVM writes its classes at its end, as these options say (`class_archive`), and waits for it."""
+    from kafka_s3.run.java.jars import spark_kafka_jars
+
+    spark = _started(_settings("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars))
+    rows = spark.range(10).selectExpr(
+        "id", "cast(id as string) as text", "array(id) as many", "current_timestamp() as at"
+    )
+    rows.mapInArrow(lambda batches: batches, rows.schema).groupBy("text").count().collect()
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    spark.stop()
+    end_jvm(gateway, within_s=ARCHIVE_WRITTEN_S)
+
+
+if __name__ == "__main__":
+    write_class_archive(sys.argv[1])

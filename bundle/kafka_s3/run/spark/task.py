@@ -1,4 +1,10 @@
-"""What runs inside a Spark task? The pipeline over the task's Arrow batches, once per topic-partition in it."""
+"""What runs inside a Spark task? Records go through the pipeline: those that the task reads from Kafka, or those that Spark hands to it.
+
+Spark tries a task again whose process died; ours then only says so. Another attempt would read and upload everything once more, at the
+worst moment, and would leave what the first one uploaded. So the first attempt works, any later one reports that the process before it
+died, and the driver decides what is tried again, and when. What a task does runs in a thread beside Spark's own, which waits for it no
+longer than `task.timeout.ms`.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +12,154 @@ import gc
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from functools import cached_property, lru_cache
+from itertools import pairwise
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Final, TypeVar
 from zipimport import zipimporter
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.log.report_form import outcome_text
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.model.errors import SinkError
-from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskOutcome, TaskReport, postponed_report
-from kafka_s3.run.spark.attempts import TaskTime, died, is_repeated, within
-from kafka_s3.run.spark.rows import OversizedRecord, by_place, unpacked
+from kafka_s3.model.errors import EngineDied, SinkError, TaskTimedOut
+from kafka_s3.model.offsets import OffsetRange, TopicPartition
+from kafka_s3.model.process import start_daemon
+from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport, postponed_report
+from kafka_s3.run.spark.failures import AFTER_DEATH
 from kafka_s3.run.wiring.conversion import names_schemas, reads_envelopes
 from kafka_s3.run.wiring.pipeline import has_reporter, make_pipeline
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
+
+ROWS_PER_BATCH: Final = 16_384
+SMALL_BYTES: Final = 4096
+"""Times the rows of a batch: 64 MiB, which is Spark's own bound of bytes."""
+NO_TIMESTAMP_MS: Final = -1
+PLACE: Final = "place"
+
+
+class ReadMode(Enum):
+    """Which records of a range cross."""
+
+    PLAIN = auto()
+    """The small ones whose schema, if any, is named in their bytes; the rows of a batch are limited."""
+    ALL = auto()
+    """Every one; the bytes of a batch are limited, too."""
+
+
+class OversizedRecord(SinkError):
+    """A range of which the plain records were read holds others."""
+
+
+def by_place(batches: Iterable[pa.RecordBatch], offset_bits: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The batches, cut where a topic-partition ends and the next begins, with the topic-partition's number."""
+    for batch in batches:
+        if not len(batch):
+            continue
+        places = _positive(batch) >> offset_bits
+        starts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
+        for start, stop in pairwise(starts):
+            yield int(places[start]), batch.slice(start, stop - start)
+
+
+def unpacked(batch: pa.RecordBatch, offset_bits: int) -> pa.RecordBatch:
+    """The batch with its offsets, and null for Kafka's "no timestamp". Raises OversizedRecord."""
+    packed = batch.column(PLACE).to_numpy()
+    if packed.min() < 0:
+        raise OversizedRecord(f"a record has more than {SMALL_BYTES} bytes or names its schema in a header")
+    offsets = pa.array(packed & ((1 << offset_bits) - 1))
+    batch = batch.set_column(batch.schema.get_field_index(PLACE), "offset", offsets)
+    index = batch.schema.get_field_index("timestamp")
+    times = batch.column(index)
+    none = pc.equal(times, NO_TIMESTAMP_MS)
+    if not pc.any(none).as_py():
+        return batch
+    return batch.set_column(index, "timestamp", pc.if_else(none, pa.scalar(None, pa.int64()), times))
+
+
+def last_offset(batch: pa.RecordBatch, offset_bits: int) -> int:
+    """The offset of a batch's last record."""
+    return int(_positive(batch)[-1]) & ((1 << offset_bits) - 1)
+
+
+def _positive(batch: pa.RecordBatch) -> Longs:
+    """Number and offset of each record, also of one that did not cross."""
+    packed: Longs = batch.column(PLACE).to_numpy()
+    return packed if packed.min() >= 0 else np.where(packed < 0, -1 - packed, packed)
+
+
+T = TypeVar("T")
+LATE_SHARE: Final = 0.75
+"""A task that still reads after this share of its time reports what it has."""
+
+
+def is_repeated() -> bool:
+    """Whether Spark has tried this task before."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() > 0
+
+
+def died(topic_partition: TopicPartition) -> TaskFailure:
+    """The outcome of an assignment whose process died in an earlier attempt."""
+    text = f"{topic_partition}: the process of Spark that read it died at its work. {AFTER_DEATH}"
+    return TaskFailure(topic_partition, EngineDied(text))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTime:
+    """The time that a task has, from its beginning on."""
+
+    seconds: float
+    begun_s: float = field(default_factory=time.monotonic)
+
+    def is_late(self) -> bool:
+        """Whether no more should be begun."""
+        return time.monotonic() - self.begun_s > self.seconds * LATE_SHARE
+
+    def left_s(self) -> float:
+        """Seconds until it is given up."""
+        return max(0.0, self.begun_s + self.seconds - time.monotonic())
+
+
+def within(limit: TaskTime, items: Iterator[T], *, give_up: Callable[[], None]) -> Iterator[T]:
+    """The items, made by a thread of their own. Raises TaskTimedOut once the time is over, after `give_up`; what the items raise."""
+    found: Queue[tuple[str, T | None, BaseException | None]] = Queue()
+
+    def make() -> None:
+        try:
+            for item in items:
+                found.put(("item", item, None))
+            found.put(("end", None, None))
+        except BaseException as error:  # whoever waits raises it
+            found.put(("error", None, error))
+
+    start_daemon(make, "kafka-s3 task")
+    while True:
+        try:
+            what, item, error = found.get(timeout=limit.left_s() or 0.001)
+        except Empty:
+            give_up()
+            raise TaskTimedOut(
+                f"A task did not end within {limit.seconds:g} s (task.timeout.ms): a connection or a disk may hang."
+            ) from None
+        if error is not None:
+            raise error
+        if what == "end":
+            return
+        yield item  # type: ignore[misc]  # an item is what the iterator gave
+
 
 READ_AGAIN = "read_again"
 COLLECT_AFTER = 50_000
@@ -199,3 +334,67 @@ def forget_archives() -> None:
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[path]
+
+
+if TYPE_CHECKING:
+    from kafka_s3.kafka.reader.messages import ReadScope
+
+NUMBER = "id"
+"""The column of `spark.range` that tells a task which of the shares is its own."""
+
+
+@dataclass(frozen=True)
+class ReadingTask:
+    """The function that Spark ships to its workers. `shares` are what each task reads; `properties` the consumer's, by their Java names."""
+
+    task: Task
+    shares: tuple[tuple[Assignment, ...], ...]
+    bootstrap_servers: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One row per topic-partition of this task's share: its outcome. None of them is a matter of the others."""
+        for batch in batches:
+            for number in batch.column(NUMBER).to_pylist():
+                yield from map(report_row, map(outcome_text, self._outcomes(self.shares[number])))
+        forget_archives()
+
+    def _outcomes(self, share: tuple[Assignment, ...]) -> Iterator[TaskOutcome]:
+        if is_repeated():
+            yield from (died(wanted.topic_partition) for wanted in share)
+            return
+        settings, done = self.task.settings, 0
+        limit = TaskTime(settings.number("task.timeout.ms") / 1000)
+        try:
+            for outcome in within(limit, self._read(share, limit), give_up=lambda: give_up(settings)):
+                done += 1
+                yield outcome
+        except SinkError as error:
+            yield TaskFailure(share[done].topic_partition, _about(share[done], error))
+            yield from map(postponed_report, share[done + 1 :])
+
+    def _read(self, share: tuple[Assignment, ...], limit: TaskTime) -> Iterator[TaskOutcome]:
+        from kafka_s3.kafka.reader.reader import RangeReader  # here: the driver need not load and compile it
+
+        pipeline, store = tools(self.task.settings)
+        reader = RangeReader(self.bootstrap_servers, self.properties, self._part())
+        ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
+        with closing(reader.read(ranges)) as readings:
+            for wanted, (_, batches) in zip(share, readings, strict=True):
+                if limit.is_late():
+                    yield postponed_report(wanted)
+                else:
+                    yield with_requests(pipeline.outcome(wanted, batches, store, is_late=limit.is_late), store)
+
+    def _part(self) -> ReadScope:
+        from kafka_s3.kafka.reader.messages import ReadScope
+
+        if self.task.keeps_envelopes:
+            return ReadScope.ENVELOPES
+        return ReadScope.SCHEMA_NAMES if self.task.keeps_schema_names else ReadScope.VALUES
+
+
+def _about(wanted: Assignment, error: SinkError) -> SinkError:
+    """The error, whose text names the topic-partition."""
+    text = str(error)
+    return error if str(wanted.topic_partition) in text else type(error)(f"{wanted.topic_partition}: {text}")

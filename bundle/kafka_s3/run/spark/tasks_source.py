@@ -14,9 +14,8 @@ from kafka_s3.engine.log.report_form import outcome_of
 from kafka_s3.engine.loop.planner import RANGES_IN_A_TASK, is_quiet
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.failures import SPARK_ERRORS, death
-from kafka_s3.run.spark.reading_task import ReadingTask
 from kafka_s3.run.spark.source import REPORT
-from kafka_s3.run.spark.task import Task
+from kafka_s3.run.spark.task import ReadingTask, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +58,7 @@ class TasksSource:
 def shares(assignments: Sequence[Assignment], tasks: int) -> list[tuple[Assignment, ...]]:
     """What each task reads: a long range alone, as one that has to be read apart; quiet ones together, of the same topics where possible.
 
-    At most `tasks` where the assignments are those of one turn (`engine.loop.planner.in_turns`).
+    At most `tasks` where the assignments are those of one wave (`engine.loop.planner.waves`).
     """
     quiet = sorted((one for one in assignments if _shares(one)), key=lambda wanted: wanted.topic_partition)
     alone = [(wanted,) for wanted in assignments if not _shares(wanted)]

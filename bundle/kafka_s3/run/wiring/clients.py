@@ -1,6 +1,13 @@
-"""How is Kafka reached under a configuration, with or without Spark? As the connector's consumer would reach it."""
+"""How is Kafka reached under a configuration, with or without Spark, and does everything answer that a sink cannot start without?
+
+The bucket is asked first, with the sink's credentials, then the brokers and their topics; before Spark starts, which alone takes longer.
+What is refused, or silent, ends the start at once; a topic that is not there yet does not: the sink looks for it as long as it runs.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
 
 from kafka_s3.connect.config.options.client import NEVER_PASSED_ON
 from kafka_s3.connect.config.settings import Settings
@@ -8,6 +15,9 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.reach import why_out_of_reach
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.text import Secret
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import quick, store_options
+from kafka_s3.store.s3 import S3Store
 
 
 def consumer_properties(settings: Settings) -> dict[str, str]:
@@ -28,3 +38,19 @@ def why_tasks_cannot_read(settings: Settings, place: TopicPartition) -> str | No
 def brokers_of(settings: Settings) -> KafkaBrokers:
     """The cluster of resolved settings."""
     return KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
+
+
+def ask_bucket(settings: Settings, tell: Callable[[str], None]) -> None:
+    """Lists the sink's state. Raises StorageError where the bucket is not there, refuses, or does not answer."""
+    options = store_options(settings)
+    tell(f"asking the bucket s3://{options.bucket}" + (f" at {options.endpoint_url}" if options.endpoint_url else ""))
+    with closing(S3Store(quick(options, tries=1))) as store:
+        next(store.list(state_paths(settings).root), None)
+
+
+def ask_kafka(settings: Settings, tell: Callable[[str], None]) -> None:
+    """Describes the cluster and the topics. Raises SourceError where the brokers refuse or do not answer."""
+    tell(f"asking Kafka at {settings.text('kafka.bootstrap.servers')}")
+    brokers = brokers_of(settings)
+    brokers.cluster_id()
+    brokers.describe(settings.names("topics"))

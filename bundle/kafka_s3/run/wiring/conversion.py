@@ -1,42 +1,206 @@
-"""Which converters does a configuration stand for? Settings in, a converter of whole records per topic-partition out."""
+"""Which converters does a configuration stand for? Settings in, a converter of whole records per topic-partition out.
+
+Registries and schema languages are imported where they are used.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafka_s3.connect.config.classes import (
     BLOCK_GZIP_FORMAT,
     CONFLUENT_CONVERTERS,
+    CONVERTERS,
     GLUE_CONVERTERS,
     REGISTRY_CONVERTERS,
 )
+from kafka_s3.connect.config.registry import apicurio_framing, apicurio_ids, apicurio_options, registry_options
+from kafka_s3.connect.config.rules.columns import hidden_fields
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.converters.converter import Converter
-from kafka_s3.connect.converters.header_converters import header_reader
-from kafka_s3.connect.converters.json_columns import JsonColumns
-from kafka_s3.connect.converters.json_envelope import JsonEnvelope
-from kafka_s3.connect.converters.json_values import JsonTables, JsonValues
+from kafka_s3.connect.config.transforms import configured_steps
+from kafka_s3.connect.converters.converter import Converter, PayloadDecoder
+from kafka_s3.connect.converters.headers import header_reader
+from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope, JsonTables, JsonValues
 from kafka_s3.connect.converters.kafka_struct import KafkaStruct
 from kafka_s3.connect.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
-from kafka_s3.connect.converters.registry_values import RegistryValues, SchemaCatalog
+from kafka_s3.connect.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.connect.converters.whole_records import RecordConverter, RecordDecoder
-from kafka_s3.connect.registry.subjects import strategy_of
+from kafka_s3.connect.registry.options import Framing, SubjectNameStrategy, strategy_of, subject
+from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
-from kafka_s3.connect.schemas.connect import read_schema
-from kafka_s3.connect.schemas.registered import SchemaRegistry
-from kafka_s3.connect.transforms.chain import Chain
+from kafka_s3.connect.schemas.connect import ConnectSchema, read_schema
+from kafka_s3.connect.schemas.registered import Language, RegisteredSchema, SchemaRegistry
+from kafka_s3.connect.transforms.chain import Chain, TransformedRecords
 from kafka_s3.connect.transforms.classes import chain_of, read_by_transforms
-from kafka_s3.connect.transforms.whole_records import TransformedRecords
+from kafka_s3.model.errors import Problem, UnknownSchema
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip_form import block_gzip_of
+from kafka_s3.objects.block_gzip_form import BlockGzip, Delimited, Lines, Prefixed, delimiter_bytes
+from kafka_s3.objects.block_gzip_form import Framing as BlockFraming
 from kafka_s3.run.wiring.partitioning import placed_by
-from kafka_s3.run.wiring.payloads import payload_decoders
-from kafka_s3.run.wiring.registries import COMPONENTS, framing_of, registry_of
+
+if TYPE_CHECKING:
+    from kafka_s3.connect.registry.glue import GlueOptions
+
+
+COMPONENTS: Final = {
+    ours: java for java, ours in CONVERTERS.items() if ours in REGISTRY_CONVERTERS - CONFLUENT_CONVERTERS
+}
+"""Whom dead letters name, where it is not Confluent's converter."""
+
+
+class OpenRegistry(SchemaRegistry, Protocol):
+    """A registry that is closed when done."""
+
+    def close(self) -> None:
+        """Closes the connections."""
+        ...
+
+
+def registry_of(
+    settings: Settings, converter: str, *, timeout_s: float | None = None, retries: int | None = None
+) -> tuple[OpenRegistry, str]:
+    """The registry of `key.converter` or `value.converter`, and its address for a report; it is asked nothing yet.
+
+    Raises ValueError where its settings do not go together. A registry's packages are imported where it is used.
+    """
+    limits = {"timeout_s": timeout_s, "retries": retries} if timeout_s is not None else {}
+    match settings.text(converter):
+        case name if name in GLUE_CONVERTERS:
+            from kafka_s3.connect.registry.glue import GlueRegistry
+
+            glue = glue_options(settings, converter)
+            if timeout_s is not None:
+                glue = replace(glue, timeout_s=timeout_s, attempts=1 + (retries or 0))
+            return GlueRegistry(glue), glue.shown_urls
+        case "apicurio_avro":
+            from kafka_s3.connect.registry.apicurio import ApicurioOptions, ApicurioRegistry
+
+            http = replace(apicurio_options(settings, converter), **limits)  # type: ignore[arg-type]
+            asked = ApicurioOptions(http, apicurio_ids(settings, converter), Language.AVRO)
+            return ApicurioRegistry(asked), http.shown_urls
+        case _:
+            from kafka_s3.connect.registry.client import RegistryClient
+
+            options = replace(registry_options(settings, converter), **limits)  # type: ignore[arg-type]
+            return RegistryClient(options), options.shown_urls
+
+
+def framing_of(settings: Settings, converter: str) -> Framing:
+    """Where the records of a converter name their schemas."""
+    match settings.text(converter):
+        case name if name in GLUE_CONVERTERS:
+            return Framing.GLUE
+        case "apicurio_avro":
+            return apicurio_framing(settings, converter)
+        case _:
+            return Framing.CONFLUENT
+
+
+def glue_options(settings: Settings, converter: str) -> GlueOptions:
+    """How AWS Glue is reached: by AWS's default chain, as in Connect, or by the bucket's service credential of Unity Catalog.
+
+    Raises ValueError where no region is known.
+    """
+    from kafka_s3.connect.registry.glue import GlueOptions
+    from kafka_s3.store.credentials import Credentials, Provider, default_region
+    from kafka_s3.store.options import store_options
+
+    region = settings.text(f"{converter}.region") or default_region()
+    if not region:
+        raise ValueError("names no region of AWS Glue: set it, or AWS_REGION.")
+    bucket = store_options(settings).credentials
+    return GlueOptions(
+        region,
+        endpoint=settings.text(f"{converter}.endpoint") or None,
+        credentials=bucket if bucket.provider is Provider.SERVICE_CREDENTIAL else Credentials(),
+        proxy=settings.text(f"{converter}.proxyUrl") or None,
+        cache_size=settings.number(f"{converter}.cacheSize"),
+    )
+
+
+GLUE_VERSION: Final = 1
+"""The version that Glue's converter gives every Protobuf schema."""
+PROTOBUF_FLAGS: Final = (
+    "optional_for_nullables", "optional_for_proto2", "wrapper_for_nullables", "wrapper_for_raw_primitives", "generate_index_for_unions",
+    "generate_struct_for_nulls", "int_for_enums", "flatten_unions", "enhanced_protobuf_schema_support",
+)  # fmt: skip
+"""The settings of Confluent's Protobuf converter."""
+
+
+def payload_decoders(settings: Settings, converter: str, fields: frozenset[str] | None) -> tuple[Language, MakeDecoder]:
+    """The schema language of a converter, and what decodes it; where `fields` are given, Avro need decode no others."""
+    match settings.text(converter):
+        case "json_schema" | "glue_json_schema":
+            return Language.JSON, partial(_json_schema, settings, converter)
+        case "protobuf":
+            return Language.PROTOBUF, partial(_protobuf, settings, converter)
+        case "glue_protobuf":
+            return Language.PROTOBUF, _glue_protobuf
+        case _:
+            return Language.AVRO, _avro(settings, converter, fields)
+
+
+def _avro(settings: Settings, converter: str, fields: frozenset[str] | None) -> MakeDecoder:
+    from kafka_s3.connect.converters.avro import AvroPayloads
+
+    options = AvroOptions(
+        enhanced=settings.flag(f"{converter}.enhanced.avro.schema.support"),
+        meta_data=settings.flag(f"{converter}.connect.meta.data"),
+        scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
+    )
+    return lambda schema, indexes, version: AvroPayloads(schema, options, version=version, fields=fields)
+
+
+def _json_schema(
+    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
+) -> PayloadDecoder:
+    from kafka_s3.connect.converters.json_schema import JsonSchemaPayloads
+    from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions
+
+    options = JsonSchemaOptions(
+        optional_for_nonrequired=settings.flag(f"{converter}.use.optional.for.nonrequired"),
+        fail_invalid=settings.flag(f"{converter}.json.fail.invalid.schema"),
+    )
+    if settings.text(converter) == "glue_json_schema":
+        options = replace(options, name_key="connect.name", doc_key="connect.doc")
+    return JsonSchemaPayloads(schema, options, version=version)
+
+
+def _protobuf(
+    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
+) -> PayloadDecoder:
+    from kafka_s3.connect.converters.protobuf import ProtobufPayloads
+    from kafka_s3.connect.schemas.protobuf import ProtobufOptions
+    from kafka_s3.connect.schemas.protobuf_descriptors import message_type
+
+    options = ProtobufOptions(
+        **{name: settings.flag(f"{converter}.{name.replace('_', '.')}") for name in PROTOBUF_FLAGS}
+    )
+    return ProtobufPayloads(message_type(schema, indexes), options, version=version)
+
+
+def _glue_protobuf(schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None) -> PayloadDecoder:
+    """By the rules of Glue's ProtobufSchemaConverter: absent messages hold their defaults, and a oneof has its own name."""
+    from kafka_s3.connect.converters.protobuf import ProtobufPayloads
+    from kafka_s3.connect.schemas.protobuf import ProtobufOptions
+    from kafka_s3.connect.schemas.protobuf_descriptors import message_type_at
+
+    options = ProtobufOptions(
+        optional_for_nullables=True,
+        wrapper_for_raw_primitives=False,
+        generate_index_for_unions=False,
+        default_messages=True,
+        enhanced_protobuf_schema_support=True,
+    )
+    return ProtobufPayloads(message_type_at(schema, indexes[0]), options, version=GLUE_VERSION)
+
 
 MakeConverter: TypeAlias = Callable[[str], Converter]
 SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
@@ -59,7 +223,7 @@ def record_converters(
     envelopes = settings.flag("header.converter.schemas.enable")
     header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
-    chain = chain_of(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
+    chain = transform_chain(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
     placing = placed_by(settings)
     if placing:
         chain = replace(chain, reads=chain.reads | placing) if chain is not None else Chain((), placing)
@@ -79,6 +243,15 @@ def record_converters(
         return converter if chain is None else TransformedRecords(converter, chain, topic_partition, placing)
 
     return made
+
+
+def transform_chain(settings: Settings, *, now_ms: int, tables: bool) -> Chain | None:
+    """The transforms of a configuration, None where it has none. `now_ms` is the time, `tables` as in `Chain`."""
+    return chain_of(configured_steps(settings).steps, now_ms=now_ms, strict=settings.strict, tables=tables)
+
+
+def _read_by_transforms(settings: Settings) -> frozenset[Role]:
+    return read_by_transforms(configured_steps(settings).steps)
 
 
 def stored(settings: Settings) -> frozenset[Role]:
@@ -103,14 +276,31 @@ def _keys_in_front(settings: Settings) -> bool:
 def reads_envelopes(settings: Settings) -> bool:
     """Whether keys or headers are decoded, and not only kept for dead letters."""
     shown = settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
-    return _reads_keys(settings) or shown or bool(read_by_transforms(settings) | placed_by(settings))
+    return _reads_keys(settings) or shown or bool(_read_by_transforms(settings) | placed_by(settings))
 
 
 def _reads_keys(settings: Settings) -> bool:
     # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
     fallible = settings.text("key.converter") not in ("string", "bytes")
-    asked = stored(settings) | read_by_transforms(settings) | placed_by(settings)
+    asked = stored(settings) | _read_by_transforms(settings) | placed_by(settings)
     return Role.KEY in asked or (settings.strict and fallible)
+
+
+def block_gzip_of(settings: Settings) -> BlockGzip:
+    """The variant that a configuration stands for, by its `block.gzip.` keys."""
+    return BlockGzip(_framing(settings), settings.number("block.gzip.block.size"), not settings.strict)
+
+
+def _framing(settings: Settings) -> BlockFraming:
+    if settings.text("block.gzip.dialect") == "original":
+        return Lines()
+    if settings.text("block.gzip.format") == "binary":
+        return Prefixed(settings.flag("block.gzip.include.keys"))
+    key = settings.optional_text("block.gzip.key.delimiter")
+    value = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
+    if key is None:
+        return Delimited(value)
+    return Delimited(value, delimiter_bytes(key, settings.text("block.gzip.key.encoding")))
 
 
 def inflated_columns(settings: Settings) -> tuple[str, ...]:
@@ -202,3 +392,38 @@ def catalog_of(
         COMPONENTS.get(settings.text(converter), ""),
         settings.number("writer.memory.bytes") // 2,
     )
+
+
+LatestSchema: TypeAlias = Callable[[str], ConnectSchema | None]
+"""Gives the newest schema of a topic's values; None where none is registered under the topic's name, or the subject depends on the record.
+
+Raises RegistryUnavailable, RegistryError, SchemaError.
+"""
+
+
+@contextmanager
+def latest_schemas(
+    settings: Settings, *, timeout_s: float | None = None, retries: int | None = None
+) -> Iterator[LatestSchema]:
+    """The registry of the values' converter, asked topic by topic, within these limits or its own. Raises ValueError, RegistryError."""
+    registry, _ = registry_of(settings, SIDES[Role.VALUE], timeout_s=timeout_s, retries=retries)
+    with closing(registry):
+        catalog = catalog_of(settings, Role.VALUE, registry=registry)
+        first = (0,) if catalog.language is Language.PROTOBUF else ()
+
+        def latest(topic: str) -> ConnectSchema | None:
+            if catalog.strategy is not SubjectNameStrategy.TOPIC:
+                return None
+            try:
+                version, registered = registry.latest(subject(catalog.strategy, topic, None, role=Role.VALUE))
+            except UnknownSchema:
+                return None
+            return catalog.make(registered, first, version).schema
+
+        yield latest
+
+
+def hidden_by_directories(settings: Settings, latest: LatestSchema, topic: str) -> list[Problem]:
+    """The fields of a topic's newest schema that a directory has the name of. Raises as `LatestSchema` does."""
+    schema = latest(topic)
+    return [] if schema is None else hidden_fields(settings, topic, (field.name for field in schema.fields))

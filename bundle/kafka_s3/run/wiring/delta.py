@@ -11,16 +11,10 @@ from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, VALUE_PARTITIONE
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.table_names import TableNames, place
 from kafka_s3.engine.task.table_guard.columns import Mode
-from kafka_s3.followers.delta.cached import CachedColumns
-from kafka_s3.followers.delta.copying import Copying, SparkTables
-from kafka_s3.followers.delta.entries import ChangeReporter
-from kafka_s3.followers.delta.expected import ExpectedColumns, ReadableTable
-from kafka_s3.followers.delta.follower import DeltaTables, TableWriter
-from kafka_s3.followers.delta.guard import GuardedSource
-from kafka_s3.followers.delta.layout import TableLayout
-from kafka_s3.followers.delta.planner import TablePlanner
-from kafka_s3.followers.delta.registering import Catalog, Registering
-from kafka_s3.followers.delta.states import APP
+from kafka_s3.followers.delta.copying import CachedColumns, Copying, SparkTables
+from kafka_s3.followers.delta.follower import Catalog, ChangeReporter, DeltaTables, Registering, TableWriter
+from kafka_s3.followers.delta.guard import ExpectedColumns, GuardedSource, ReadableTable
+from kafka_s3.followers.delta.planner import APP, TableLayout, TablePlanner
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Source
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -29,8 +23,7 @@ from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.followers.delta.table import Table
-    from kafka_s3.followers.delta.zero_copy import ZeroCopy
+    from kafka_s3.followers.delta.table import Table, ZeroCopy
 
     Tables: TypeAlias = Callable[[str], Table]
 
@@ -68,7 +61,7 @@ def delta_tables(
         own = _own_places(settings, spark)
         copying = Copying(intake_of(settings, store), paths, spark, names, reporter, cached, own, topics)
         return DeltaTables(copying, store, place_of(settings), clock_ms=clock_ms)
-    from kafka_s3.followers.delta.zero_copy import ZeroCopy  # loads delta-rs
+    from kafka_s3.followers.delta.table import ZeroCopy  # loads delta-rs
 
     tables = tables or tables_of(settings, store)
     table_writer: TableWriter
@@ -97,7 +90,7 @@ def _registering(
     def location(topic: str) -> str:
         return spark.url(layout.folder(topic).rstrip("/"))
 
-    return Registering(inner, spark, names, location, clock_ms=clock_ms, warn=warn)
+    return Registering(inner, inner.exists, spark, names, location, clock_ms=clock_ms, warn=warn)
 
 
 def written_by_spark(settings: Settings) -> bool:

@@ -13,7 +13,7 @@ from kafka_s3.connect.config.classes import (
     PATTERN_PARTITIONERS,
 )
 from kafka_s3.connect.config.plugins import make
-from kafka_s3.connect.config.rules.rule import rotates_by_time
+from kafka_s3.connect.config.rules import rotates_by_time
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.joda.buckets import BucketNames

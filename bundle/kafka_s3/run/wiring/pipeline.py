@@ -7,55 +7,98 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import partial
 
 from kafka_s3 import __version__
-from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS
-from kafka_s3.connect.config.rules.names import connect_name
-from kafka_s3.connect.config.rules.rule import rotates_by_time
+from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, FORMAT_GROUP
+from kafka_s3.connect.config.plugins import make
+from kafka_s3.connect.config.rules import rotates_by_time
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.transforms import routes
+from kafka_s3.connect.config.transforms import configured_steps, routes
 from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.keys import (
     CONNECT_DIRECTORY,
-    BlockKeys,
     BlockNames,
-    DataKeys,
+    ConnectNames,
     DateLayout,
-    Naming,
     ObjectNames,
-    OfTopic,
-    PartitionedKeys,
-    TemplateKeys,
+    RoutedNames,
     TemplateNames,
-    UploadNames,
+    connect_template,
 )
+from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.loop.behaviour import Readiness
+from kafka_s3.engine.loop.planner import Readiness
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
 from kafka_s3.engine.task.dead_letters import ErrorPolicy
 from kafka_s3.engine.task.partitioning.directories import InsideOnly
 from kafka_s3.engine.task.partitioning.timestamps import Wallclock
 from kafka_s3.engine.task.rotation import OFF, RotationRules
-from kafka_s3.engine.task.table_guard.columns import Evolution, Mode
+from kafka_s3.engine.task.table_guard.columns import Evolution, Mode, written_columns
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.model.files import Reason
-from kafka_s3.run.wiring.conversion import inflated_columns, record_converters
-from kafka_s3.run.wiring.file_formats import formats_of
+from kafka_s3.model.files import Reason, Role
+from kafka_s3.objects.avro_container import avro_format
+from kafka_s3.objects.block_gzip import block_gzip_format
+from kafka_s3.objects.format import Format, sidecar
+from kafka_s3.objects.parquet import parquet_format
+from kafka_s3.objects.text import byte_array_format, json_format
+from kafka_s3.run.wiring.conversion import block_gzip_of, inflated_columns, record_converters
 from kafka_s3.run.wiring.partitioning import directory, extractor, fields, partitioner, uses_time, writes_nulls
+
+COMPANIONS = {
+    Role.KEY: ("store.kafka.keys", "keys.format.class"),
+    Role.HEADER: ("store.kafka.headers", "headers.format.class"),
+}
+
+
+def formats_of(settings: Settings) -> dict[Role, Format]:
+    """The formats by role, in the order in which the objects of a file are completed."""
+    formats = {Role.VALUE: _named(settings.text("format.class"), settings)}
+    if settings.flag("delta.enable"):
+        formats[Role.VALUE] = replace(formats[Role.VALUE], columns=written_columns)
+    for role, (switch, key) in COMPANIONS.items():
+        if settings.flag(switch):
+            formats[role] = sidecar(_named(settings.text(key), settings), role)
+    return formats
+
+
+def avro_options(settings: Settings) -> AvroOptions:
+    """How Connect schemas are mapped to Avro in objects."""
+    return AvroOptions(
+        enhanced=settings.flag("enhanced.avro.schema.support"),
+        meta_data=settings.flag("connect.meta.data"),
+        optional_map_keys=settings.flag("allow.optional.map.keys"),
+    )
+
+
+def _named(name: str, settings: Settings) -> Format:
+    level = settings.number("s3.compression.level") if settings.text("s3.compression.type") == "gzip" else None
+    match name:
+        case "json":
+            return json_format(gzip_level=level, decimals=settings.text("json.decimal.format").upper())
+        case "parquet":
+            return parquet_format(settings.text("parquet.codec"), avro_options(settings))
+        case "avro":
+            return avro_format(settings.text("avro.codec"), avro_options(settings))
+        case "bytearray":
+            separator = settings.text("format.bytearray.separator").encode()
+            return byte_array_format(
+                extension=settings.text("format.bytearray.extension"), separator=separator, gzip_level=level
+            )
+        case "block_gzip":
+            return block_gzip_format(block_gzip_of(settings))
+    made: Format = make(FORMAT_GROUP, "format.class", name, settings)
+    return made
 
 
 def make_pipeline(settings: Settings) -> Pipeline:
     """The worker's pipeline of a validated configuration."""
-    naming, formats = _naming(settings), formats_of(settings)
-    routed = None
-    if routes(settings):
-        routed = partial(
-            OfTopic, template_names(settings) or connect_names(settings), keeps_source=not has_targets_apart(settings)
-        )
+    naming, formats = object_names(settings), formats_of(settings)
     extension = max((form.extension for form in formats.values()), key=len)
     return Pipeline(
         converter=record_converters(settings, fields=fields(settings)),
@@ -73,11 +116,21 @@ def make_pipeline(settings: Settings) -> Pipeline:
         memory=settings.number("writer.memory.bytes"),
         threads=settings.number("s3.upload.threads"),
         evolution=_evolution(settings) if settings.flag("delta.enable") else None,
-        routed=routed,
+        routed=_routed_naming(settings),
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
         fingerprint=fingerprint(settings),
         inflates=inflated_columns(settings),
     )
+
+
+def _routed_naming(settings: Settings) -> Callable[[str], ObjectNames] | None:
+    """How objects of a topic are called that a transform chose; None where none changes topics."""
+    names = object_names(settings)
+    if not routes(settings) or isinstance(names, BlockNames):
+        return None
+    steps, by_name = configured_steps(settings).steps, not settings.text("topics.regex")
+    apart = by_name and has_targets_apart(steps, settings.names("topics"))
+    return partial(RoutedNames, names, keeps_source=not apart)
 
 
 def fingerprint(settings: Settings) -> str:
@@ -92,42 +145,31 @@ def _evolution(settings: Settings) -> Evolution:
     return Evolution(Mode(settings.text("delta.schema.evolution.mode")), fields)
 
 
-def _naming(settings: Settings) -> ObjectNames:
+def object_names(settings: Settings) -> BlockNames | TemplateNames | ConnectNames:
+    """How the data objects of a configuration are called, and their keys read back."""
     if is_block_gzip(settings):
-        zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
-        return UploadNames(block_names(settings), zone)
-    return template_names(settings) or connect_names(settings)
+        return block_names(settings)
+    name, folder = settings.text("object.name.template"), settings.text("directory.template")
+    if not name and not folder:
+        return connect_names(settings)
+    return TemplateNames(
+        settings.text("topics.dir"),
+        folder or CONNECT_DIRECTORY,
+        name or connect_template(settings.text("file.delim")),
+        settings.number("filename.offset.zero.pad.width"),
+        routed=routes(settings),
+    )
 
 
-def connect_names(settings: Settings) -> Naming:
+def connect_names(settings: Settings) -> ConnectNames:
     """How the connector names its objects."""
-    return Naming(
+    return ConnectNames(
         settings.text("topics.dir"),
         settings.text("directory.delim"),
         settings.text("file.delim"),
         settings.number("filename.offset.zero.pad.width"),
+        tables=settings.flag("delta.enable"),
     )
-
-
-def template_names(settings: Settings) -> TemplateNames | None:
-    """How objects are called where the names are not Connect's."""
-    name, folder = settings.text("object.name.template"), settings.text("directory.template")
-    if not name and not folder:
-        return None
-    return TemplateNames(
-        settings.text("topics.dir"),
-        folder or CONNECT_DIRECTORY,
-        name or connect_name(settings.text("file.delim")),
-        settings.number("filename.offset.zero.pad.width"),
-    )
-
-
-def data_keys_of(settings: Settings) -> DataKeys:
-    """How the keys of a configuration's data objects are read back."""
-    if is_block_gzip(settings):
-        return BlockKeys(block_names(settings))
-    names = template_names(settings)
-    return PartitionedKeys(connect_names(settings)) if names is None else TemplateKeys(names)
 
 
 def is_block_gzip(settings: Settings) -> bool:
@@ -137,7 +179,8 @@ def is_block_gzip(settings: Settings) -> bool:
 
 def block_names(settings: Settings) -> BlockNames:
     """How a Block-GZIP sink names its objects."""
-    return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")))
+    zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
+    return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")), zone)
 
 
 def state_paths(settings: Settings) -> StatePaths:

@@ -1,27 +1,32 @@
-"""How is a sink run as its settings say? With a heartbeat, obeying `kafka-s3 pause|resume|flush`, until it is told to stop."""
+"""How is a sink run as its settings say? With a heartbeat, obeying `kafka-s3 pause|resume|flush`, until it is asked to stop.
+
+The numbers of a process's sinks go to whoever the configurations name: Prometheus at a port, a collector by OTLP, or nobody.
+"""
 
 from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from threading import Event, current_thread, main_thread
 from types import FrameType
+from typing import Final
 
-from kafka_s3.connect.config.masking import masking, reason_of
-from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.control.commands import ControlChannel
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter, beating
-from kafka_s3.engine.control.limits import limits_of
+from kafka_s3.connect.config.settings import Settings, masking, reason_of
+from kafka_s3.engine.control.commands import CommandChannel, ControlChannel
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, beating, limits_of
 from kafka_s3.engine.control.settings_notes import note_settings, noted
-from kafka_s3.engine.loop.runner import UNATTENDED, CommandChannel, run_available_now, run_continuously, waiting
+from kafka_s3.engine.loop.runner import UNATTENDED, run_available_now, run_continuously, waiting
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.model.errors import EngineDied, SinkError
+from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Observer
-from kafka_s3.run.wiring.metering import Metering
+from kafka_s3.run.metrics.exporters import send_otlp, serve_prometheus
+from kafka_s3.run.metrics.instruments import Sample, memory_samples
+from kafka_s3.run.metrics.sink_metrics import SinkMetrics
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import pauses
 from kafka_s3.store.options import store_options
@@ -138,3 +143,59 @@ def stop_on_signals(stop: Event) -> None:
 
     signal.signal(signal.SIGTERM, ask)
     signal.signal(signal.SIGINT, ask)
+
+
+PORT: Final = "metrics.prometheus.port"
+OTLP: Final = "metrics.otlp.enable"
+
+
+@dataclass
+class Metering:
+    """The numbers of a process: those of each sink that is `metered`, and its memory."""
+
+    _sinks: list[SinkMetrics] = field(default_factory=list)
+
+    def sink(self, settings: Settings, observer: Observer, clock_ms: Callable[[], int]) -> SinkMetrics:
+        """An observer that counts what the sink does, and passes it on."""
+        one = SinkMetrics(settings.name, inner=observer, clock_ms=clock_ms)
+        self._sinks.append(one)
+        return one
+
+    def samples(self) -> Iterable[Sample]:
+        """Everything as it is now."""
+        return [sample for sink in self._sinks for sample in sink.samples()] + list(memory_samples())
+
+
+@contextmanager
+def metering(sinks: Sequence[Settings]) -> Iterator[Metering | None]:
+    """Gives the numbers of all sinks to whoever one of them names, while the body runs; None where none does.
+
+    Raises ConfigError where a package is missing, SinkError where the port is taken.
+    """
+    ports = sorted({port for one in sinks if (port := one.number(PORT))})
+    sends = any(one.flag(OTLP) for one in sinks)
+    if ports:
+        _check_package("prometheus_client", PORT, str(ports[0]), extra="metrics")
+    if sends:
+        _check_package("opentelemetry.exporter.otlp.proto.http", OTLP, "true", extra="otlp")
+    if not ports and not sends:
+        yield None
+        return
+    found = Metering()
+    with ExitStack() as stack:
+        for port in ports:
+            stack.enter_context(serve_prometheus(found.samples, port))
+        if sends:
+            stack.enter_context(send_otlp(found.samples))
+        yield found
+
+
+def _check_package(module: str, key: str, value: str, *, extra: str) -> None:
+    """Raises ConfigError where it is not installed."""
+    try:
+        there = find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it is missing
+        there = False
+    if not there:
+        rule = f"needs {module}, which is not installed here."
+        raise ConfigError([Problem(key, value, rule, f"pip install 'kafka-s3[{extra}]'")])

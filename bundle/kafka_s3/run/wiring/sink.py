@@ -7,27 +7,62 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.behaviour import Behaviour
+from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
 from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
-from kafka_s3.engine.loop.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
-from kafka_s3.engine.loop.follower import Follower
-from kafka_s3.engine.loop.group_offsets import GroupOffsets
+from kafka_s3.engine.loop.failures import Background, at_once
+from kafka_s3.engine.loop.followers import Follower, Followers
 from kafka_s3.engine.loop.open_states import OpenStates
-from kafka_s3.engine.loop.retries import Background, at_once
+from kafka_s3.engine.loop.planner import Behaviour
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
 from kafka_s3.engine.loop.topics import Resume
+from kafka_s3.followers.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
+from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
+from kafka_s3.followers.group_offsets import GroupOffsets
 from kafka_s3.followers.log_tables import LogTables
+from kafka_s3.followers.tagging import ObjectTags, Tagging
+from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
 from kafka_s3.model.timing import Backoff, RateLimiter
 from kafka_s3.run.wiring.followers import told
-from kafka_s3.run.wiring.pipeline import block_names, data_keys_of, fingerprint, is_block_gzip, readiness, state_paths
-from kafka_s3.run.wiring.replay import guard_of, replays_again
+from kafka_s3.run.wiring.pipeline import (
+    block_names,
+    fingerprint,
+    is_block_gzip,
+    make_pipeline,
+    object_names,
+    readiness,
+    state_paths,
+)
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from kafka_s3.run.wiring.delta import Spark, Tables
+
+
+def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
+    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
+
+    def guard(source: Source, store: ObjectStore) -> Source:
+        from kafka_s3.run.wiring.delta import guarded  # loads delta-rs
+
+        return guarded(settings, source, store, bucket=bucket, tables=tables)
+
+    return guard if settings.flag("delta.enable") else unguarded
+
+
+def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
+    """Makes files of an entry of kind replay again, for a sink that finds their uploads gone."""
+    paths = state_paths(settings)
+
+    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        made = rewrite_from_letters(
+            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
+        )
+        return Rewritten(made)
+
+    return rewrite
 
 
 def build_sink(
@@ -45,21 +80,23 @@ def build_sink(
 
     `background` reads what fails beside the loop.
     """
-    warn, tables = (observer or Observer()).warned, _tables(settings, store)
+    observer, tables = observer or Observer(), _tables(settings, store)
+    followers = _followers(
+        settings, brokers, store=store, clock_ms=clock_ms, warn=observer.warned, spark=spark, tables=tables
+    )
     return Sink(
-        behaviour=behaviour(settings),
+        behaviour(settings),
         brokers=brokers,
         source=guard_of(settings, store, tables=tables)(source, store),
         store=store,
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
-        followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
-        group=_group(settings, brokers),
-        observer=observer or Observer(),
+        followers=Followers(followers, observer, _group(settings, brokers)),
+        observer=observer,
         resume=_resume(settings, store),
-        replays_again=replays_again(settings, store),
-        open_states=_open_states(settings, store, observer or Observer()),
-        data_keys=data_keys_of(settings),
+        rewrite_replays=replays_again(settings, store),
+        open_states=_open_states(settings, store, observer),
+        data_keys=object_names(settings),
         background=background,
     )
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from kafka_s3.connect.config.options.ours import STATE_PREFIX
 from kafka_s3.connect.config.settings import REGION, Settings
-from kafka_s3.engine.control.sinks import is_known, sink_names
+from kafka_s3.engine.control.status import is_known, sink_names
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.store.credentials import Credentials, Provider

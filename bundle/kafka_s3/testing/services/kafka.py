@@ -13,10 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from kafka_s3.model.errors import KafkaUnavailable
-from kafka_s3.run.java.class_archive import WRITTEN_S, ClassArchive
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.java.jars import kafka_jars
-from kafka_s3.run.java.java import find_java
+from kafka_s3.run.java.java import WRITTEN_S, ClassArchive, find_java
 from kafka_s3.testing.services.guard import GRACE_SECONDS
 from kafka_s3.testing.services.process import HOST, ServerProcess, free_ports, require_free
 
@@ -185,7 +184,7 @@ class EmbeddedKafka:
         return ServerProcess("The Kafka broker", command, log=folder / "broker.log", grace_s=self._grace_s)
 
     def _wait(self, process: ServerProcess) -> None:
-        from kafka_s3.kafka.answering import wait_until_ready
+        from kafka_s3.kafka.brokers import wait_until_ready
 
         deadline = time.monotonic() + START_SECONDS
         process.wait_for_port(self.port, START_SECONDS)

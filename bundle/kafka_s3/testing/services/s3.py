@@ -16,9 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka_s3.run.java.cache import cache_folder, locked
-from kafka_s3.run.java.errors import LocalServiceError
-from kafka_s3.run.java.jars import announce
+from kafka_s3.run.java.cache import LocalServiceError, announce, cache_folder, locked
 from kafka_s3.testing.services.process import HOST, ServerProcess, free_ports, require_free
 
 REGION = "us-east-1"

@@ -53,9 +53,9 @@ def written(config: dict[str, str], records: list[bytes]) -> tuple[list[Any], di
     for offset, value in enumerate(records):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, value))
     sink = world.start()
-    sink.cycle()
+    sink.poll_and_commit()
     world.now += 60_000
-    sink.cycle()
+    sink.poll_and_commit()
     files = [data for key, data in world.store.objects.items() if "/dead-letters/" in key]
     found = [json.loads(line) for data in files for line in gzip.decompress(data).splitlines()]
     letters = {letter["offset"]: letter["message"] for letter in found}

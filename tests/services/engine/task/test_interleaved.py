@@ -67,7 +67,7 @@ def outcome(
     for offset, record in enumerate(records):
         value = None if record is None else message(prefixes, offset, *record)
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset, b"k%d" % offset, value))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     files = [
         (file.key, file.first_offset, file.last_offset, file.records, str(file.reason), file.schema, str(file.role))
         for entry in world.entries()

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.ddl import ddl
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.connect.schemas.avro_binary import long_bytes
+from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.engine.control.commands import store_config, stored_config
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_s3.followers.ddl.statements import QueryEngine, statements
 from kafka_s3.followers.ddl.table import ExternalTable
-from kafka_s3.run.wiring.ddl import tables_of_sink
+from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.duckdb_views import rows_by
 from tests.support.filled import HOUR_MS, HOURLY
@@ -41,7 +41,7 @@ def table_in(folder: Path, config: dict[str, str]) -> ExternalTable:
         for n in (hour * 2, hour * 2 + 1):
             value = json.dumps({"n": n, "where": {"city": "Rome"}}).encode()
             world.kafka.add(ORDERS, MemoryRecord(n, START_MS + hour * HOUR_MS, b"key", value))
-    world.start().cycle()
+    world.start().poll_and_commit()
     for key, data in world.store.objects.items():
         place = folder / key
         place.parent.mkdir(parents=True, exist_ok=True)

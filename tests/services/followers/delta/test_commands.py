@@ -102,7 +102,7 @@ def test_a_table_that_delta_rs_does_not_write_is_named_and_made_anew_on_demand(w
 def test_a_running_sink_goes_on_after_a_rebuild(world: TableWorld, shell: Shell) -> None:
     shell("rebuild", "--fresh", "--yes", "--force")
     world.add({"n": 4}, {"n": 5})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [row["n"] for row in world.rows()] == list(range(6))
     assert kinds(shell) == []
 

@@ -50,7 +50,7 @@ def test_a_wider_type_of_the_producer_widens_the_table(world: TableWorld) -> Non
     world.add(*(enveloped({"n": n, "f": 0.5}, n="int32", f="float") for n in range(2)))
     world.run()
     world.add(*(enveloped({"n": 2**40 + n, "f": 1e300}, n="int64", f="double") for n in range(2)))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [(row["n"], row["f"]) for row in world.rows()] == [(0, 0.5), (1, 0.5), (2**40, 1e300), (2**40 + 1, 1e300)]
     assert letters(world) == []
 
@@ -62,7 +62,7 @@ def test_a_type_that_the_table_cannot_hold_makes_dead_letters(world: TableWorld)
     world.add(
         *(enveloped({"n": "two"}, n="string") for _ in range(2)), *(enveloped({"n": n}, n="int32") for n in (4, 5))
     )
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [row["n"] for row in world.rows()] == [0, 1, 4, 5]
     assert [(letter.offset, letter.message) for letter in letters(world)] == [
         (offset, "The Delta table cannot hold the value: column n is string, in the table integer.")
@@ -76,7 +76,7 @@ def test_without_tolerance_such_a_type_stops_the_sink(world: TableWorld) -> None
     world.run()
     world.add(*(enveloped({"n": "two"}, n="string") for _ in range(2)))
     with pytest.raises(RecordError, match="column n is string, in the table integer"):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert [row["n"] for row in world.rows()] == [0, 1]
 
 
@@ -87,7 +87,7 @@ def test_inferred_values_are_made_to_fit_and_only_those_that_cannot_become_dead_
         {"n": 2, "price": 7, "name": 8, "at": {"x": 3}}, {"n": 3, "price": 8, "name": {"z": 1}, "at": {}},
         {"n": "four", "price": 1, "name": "", "at": None}, {"n": 5, "price": None, "at": 5}, {"n": 6.0, "at": {"x": 6}}, {"n": 7},
     )  # fmt: skip
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     found = [(row["n"], row["price"], row["name"], row["at"]) for row in world.rows()]
     assert found == [
         (0, 0.5, "a", {"x": 1}), (1, 2.0, "b", None), (2, 7.0, "8", {"x": 3}), (3, 8.0, '{"z":1}', {"x": None}),
@@ -104,7 +104,7 @@ def test_a_field_that_is_null_at_first_gets_its_type_from_its_first_value(world:
     world.run()
     world.add({"n": 2, "late": 7, "at": {"x": 3, "y": 0.5}}, {"n": 3, "late": None, "at": None})
     world.add({"n": 4, "late": None, "at": None}, {"n": 5, "late": None, "at": None})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [(row["n"], row["late"], row["at"]) for row in world.rows()] == [
         (0, None, {"x": 1, "y": None}), (1, None, {"x": 2, "y": None}), (2, 7, {"x": 3, "y": 0.5}), (3, None, None),
         (4, None, None), (5, None, None),
@@ -128,7 +128,7 @@ def test_fail_on_new_columns_stops_before_the_commit_and_goes_on_once_the_table_
     entries = world.log().load().version
     world.add({"n": 2, "more": "a"}, {"n": 3, "more": "b"})
     with pytest.raises(RecordError) as told:
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert "new column more string" in str(told.value)
     assert "ALTER TABLE" in str(told.value)
     assert world.log().load().version == entries
@@ -143,7 +143,7 @@ def test_without_evolution_a_wider_type_is_refused(world: TableWorld) -> None:
     world.add(*(enveloped({"n": n}, n="int32") for n in range(2)))
     world.run()
     world.add(*(enveloped({"n": n, "more": n}, n="int64", more="int64") for n in (2, 3)))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [row["n"] for row in world.rows()] == [0, 1]
     assert len(letters(world)) == 2
 
@@ -153,7 +153,7 @@ def test_a_file_of_before_the_table_that_does_not_fit_stays_out_and_is_named(wor
     world.add({"n": 0}, {"n": 1})
     world.run()
     world.add({"n": "two"}, {"n": "three"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.configure(**{"delta.enable": "true"})
     world.start()
     assert [row["n"] for row in world.rows()] == [0, 1]
@@ -170,7 +170,7 @@ def test_without_tolerance_such_a_file_holds_its_table_up_but_not_the_sink(world
     world.add({"n": 0}, {"n": 1})
     world.run()
     world.add({"n": "two"}, {"n": "three"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.configure(**{"delta.enable": "true"})
     world.start()
     [warning] = world.warnings.texts
@@ -193,9 +193,9 @@ def test_rescue_keeps_what_has_no_column_as_json(world: TableWorld) -> None:
     world.add(
         order(2, {"x": 2, "y": "z"}, later, new=("int64", 7)), order(3, {"x": 3, "y": None}, later, new=("int64", 8))
     )
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.add(*(enveloped({"n": "four"}, n="string") for _ in range(2)))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     rows = world.table().to_pyarrow_table().to_pylist()
     found = sorted(((row["n"], row["at"], row["_rescued_data"]) for row in rows), key=str)
     assert found == [
@@ -213,7 +213,7 @@ def test_rescue_of_inferred_values(world: TableWorld) -> None:
         {"n": "two", "at": {"x": 3, "y": [1]}, "partition": "east", "new": None}, {"n": 3, "at": 5, "_rescued_data": "mine"},
         {"n": 4, "new": {"a": 0.5}}, {"n": 5},
     )  # fmt: skip
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     rows = world.table().to_pyarrow_table().to_pylist()
     found = sorted(
         ((row["n"], row["at"], json.loads(row["_rescued_data"] or "0"), row["partition"]) for row in rows), key=str
@@ -250,8 +250,8 @@ def test_a_field_of_the_name_of_a_directory_makes_dead_letters_once_the_table_ha
     world.add({"n": 0}, {"n": 1})
     world.run()
     world.add({"n": 2, "partition": "east"}, {"n": 3})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.add({"n": 4})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [letter.offset for letter in letters(world)] == [2]
     assert [row["n"] for row in world.rows()] == [0, 1, 3, 4]

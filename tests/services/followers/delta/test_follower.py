@@ -62,7 +62,7 @@ def test_each_entry_is_one_version_and_a_restart_adds_none(world: TableWorld) ->
     world.add(*numbered(0, 1))
     world.run()
     world.add(*numbered(2, 3))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.table().version() == 1
     world.run()
     assert world.table().version() == 1
@@ -74,7 +74,7 @@ def test_a_table_that_is_switched_on_later_is_made_from_the_whole_log(world: Tab
     world.add(*numbered(0, 1, 2, 3))
     world.run()
     world.add(*numbered(4, 5))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.configure(**{"delta.enable": "true"})
     world.start()
     assert [row["n"] for row in world.rows()] == list(range(6))
@@ -87,7 +87,7 @@ def test_a_table_whose_log_was_deleted_is_made_again_from_the_whole_log(world: T
     for info in list(world.store.list("topics/orders/_delta_log/")):
         world.store.delete(info.key)
     world.add(*numbered(2, 3))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
 
 
@@ -130,7 +130,7 @@ def test_new_columns_and_wider_types_go_into_the_table(world: TableWorld) -> Non
     world.add({"n": 0, "at": {"x": 1}}, {"n": 1, "at": {"x": 2}})
     world.run()
     world.add({"n": 2, "at": {"x": 3, "y": "z"}, "new": [True]}, {"n": 3, "at": None, "new": []})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.rows() == [
         {"n": 0, "at": {"x": 1, "y": None}, "partition": "0", "new": None},
         {"n": 1, "at": {"x": 2, "y": None}, "partition": "0", "new": None},
@@ -144,7 +144,7 @@ def test_without_evolution_new_columns_stay_in_the_files(world: TableWorld) -> N
     world.add(*numbered(0, 1))
     world.run()
     world.add({"n": 2, "more": "a"}, {"n": 3, "more": "b"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.rows() == [{"n": n, "partition": "0"} for n in range(4)]
     assert world.warnings.texts == []
 
@@ -212,7 +212,7 @@ def test_another_writers_optimize_in_between_is_no_obstacle(world: TableWorld) -
     world.run()
     world.table().optimize.compact()
     world.add(*numbered(3))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
     assert len(world.table().file_uris()) == 2
 
@@ -222,12 +222,12 @@ def test_a_table_with_rules_that_nobody_would_check_is_refused_and_the_sink_goes
     world.run()
     world.table().alter.add_constraint({"small": "n < 100"})
     world.add(*numbered(2, 3))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert len(world.warnings.texts) == 1
     assert "constraint delta.constraints.small" in world.warnings.texts[0]
     world.table().alter.drop_constraint("small")
     world.now += 60_001
-    assert world.sink.cycle()  # nothing is committed, and the table follows
+    assert world.sink.poll_and_commit()  # nothing is committed, and the table follows
     assert [row["n"] for row in world.rows()] == list(range(4))
 
 
@@ -243,7 +243,7 @@ def test_columns_without_a_form_in_delta_stay_in_the_files_and_are_named_once(wo
     world.add({"n": 0, "two words": 1}, {"n": 1, "two words": 2})
     world.run()
     world.add({"n": 2, "two words": 1}, {"n": 3, "two words": 2})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.rows() == [{"n": n, "partition": "0"} for n in range(4)]
     [warning] = world.warnings.texts
     assert "'two words': Delta allows no such name" in warning

@@ -28,7 +28,7 @@ def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
     world.add(*({"n": n, "d": ("a b/c%", "x")[n % 2]} for n in range(6)))
     world.run()
     world.add({"n": "dead", "d": "x"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     return world
 
 
@@ -63,7 +63,7 @@ def test_small_files_become_large_ones_without_a_change_of_data_and_the_sink_goe
     verified = CliRunner().invoke(app, ["verify", str(shell.path), "--no-kafka", "--no-progress"])
     assert verified.exit_code == 0, verified.output
     world.add({"n": 7, "d": "x"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.run()
     assert world.warnings.texts == []
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5, 7]
@@ -72,7 +72,7 @@ def test_small_files_become_large_ones_without_a_change_of_data_and_the_sink_goe
 
 def test_originals_that_were_vacuumed_are_not_written_again_by_a_start(world: TableWorld) -> None:
     world.add({"n": 7, "d": "x"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     maintain(world, MaintenanceStep.OPTIMIZE, MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS)
     left = keys(world, "topics/")
     assert len(left) == 2  # of seven objects, one of them the last entry's
@@ -80,20 +80,20 @@ def test_originals_that_were_vacuumed_are_not_written_again_by_a_start(world: Ta
 
     assert keys(world, "topics/") == left
     world.add({"n": 8, "d": "x"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert len(keys(world, "topics/")) == 3
 
 
 def test_the_log_gets_a_checkpoint_from_which_the_sink_goes_on(world: TableWorld, shell: Shell) -> None:
     world.add({"n": 7, "d": "x"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert shell("maintain", "--no-optimize")[0] == 0
     assert world.store.head("topics/orders/_delta_log/_last_checkpoint") is not None
     assert world.table().version() == 1
     world.store.delete("topics/orders/_delta_log/00000000000000000000.json")  # as what is past the retention
     world.start()
     world.add({"n": 8, "d": "x"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.warnings.texts == []
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5, 7, 8]
 
@@ -113,7 +113,7 @@ def test_vacuum_deletes_what_other_writers_made_and_keeps_every_object_of_the_lo
     maintain(world, MaintenanceStep.OPTIMIZE)
     compacted = keys(world) - objects - strangers
     world.add(*({"n": n, "d": "x"} for n in (7, 8)))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert shell("maintain", "--vacuum", "0")[0] == 0  # replaces one of the compacted files
     left = keys(world)
     assert objects | strangers <= left
@@ -129,7 +129,7 @@ def test_originals_go_only_when_asked_for_and_only_those_that_were_replaced(worl
     state = keys(world, "_kafka_s3/")
     maintain(world, MaintenanceStep.OPTIMIZE)
     world.add({"n": 7, "d": "new"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     code, text = shell("maintain", "--vacuum", "0", "--originals", "--dry-run", "--no-optimize")
     assert code == 0
     assert text.count("would delete") == 6

@@ -21,7 +21,7 @@ def test_what_others_committed_is_seen(world: TableWorld) -> None:
     table = tables_of(world.settings, world.store)("orders")
     assert table.state() is not None
     world.add({"n": 2, "more": 1}, {"n": 3, "more": 2})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     state = table.state()
     assert state is not None
     assert (state.version, list(state.columns.fields)) == (2, ["n", "partition", "more"])

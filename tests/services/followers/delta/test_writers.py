@@ -92,7 +92,7 @@ def test_a_second_driver_in_between(world: TableWorld) -> None:
     def takeover(world: TableWorld) -> None:
         world.start()
         world.add({"n": 4})
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
 
     with pytest.raises(Fenced):  # at the latest when it tells where the sink stands
         world.run([between(world, takeover)])
@@ -120,7 +120,7 @@ def test_a_sink_and_others_that_write_all_the_time(world: TableWorld) -> None:
     n = 2
     while n < 9 or not (appended or n > 100):
         world.add({"n": n, **({f"c{n}": n} if n % 4 == 0 else {})})
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
         n += 1
     done.set()
     for thread in threads:

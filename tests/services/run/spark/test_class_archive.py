@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_s3.run.java.cache import cache_folder
-from kafka_s3.run.java.class_archive import STANDS_FOR, ClassArchive
-from kafka_s3.run.java.java import find_java
+from kafka_s3.run.java.java import STANDS_FOR, ClassArchive, find_java
 from kafka_s3.run.spark.class_archive import spark_classes
 from kafka_s3.testing.services.kafka import kafka_classes
 

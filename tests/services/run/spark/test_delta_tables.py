@@ -37,11 +37,11 @@ def test_a_table_has_its_name_once_it_is_there(named: SparkWorld) -> None:
     named.start()
     assert not named.session.catalog.tableExists(f"{named.schema}.orders")
     named.add(*numbered(0, 1))
-    assert named.sink.cycle()
+    assert named.sink.poll_and_commit()
     assert named.warnings.texts == []
     assert named.read() == [{"n": n, "partition": "0"} for n in (0, 1)]
     named.add(*numbered(2, 3))
-    assert named.sink.cycle()
+    assert named.sink.poll_and_commit()
     assert named.numbers() == [0, 1, 2, 3]
 
 
@@ -90,7 +90,7 @@ def test_a_name_that_is_taken_is_left_alone_and_the_table_follows_on(named: Spar
     assert f"not at file://{named.s3.folder}/{named.bucket}/topics/orders. " in warning
     assert "set another delta.table.name" in warning
     named.add(*numbered(2, 3))
-    assert named.sink.cycle()
+    assert named.sink.poll_and_commit()
     assert len(named.warnings.texts) == 1
     assert [row["n"] for row in named.rows()] == [0, 1, 2, 3]
     assert named.sql("SELECT * FROM TABLE_") == [(100,)]
@@ -100,7 +100,7 @@ def test_each_entry_is_appended_once_with_its_number_and_what_it_holds(world: Sp
     world.add(*numbered(0, 1, 2, 3))
     first = world.run().log.state.version
     world.add(*({"n": n, "more": "x"} for n in (4, 5)))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.start()
     assert world.warnings.texts == []
     assert world.read()[3:] == [
@@ -116,7 +116,7 @@ def test_whoever_dies_or_loses_the_places_appends_nothing_twice(world: SparkWorl
     world.configure(**{"delta.enable": "false"})
     for n in range(3):
         world.add({"n": n})
-        world.run() if n == 0 else world.sink.cycle()
+        world.run() if n == 0 else world.sink.poll_and_commit()
         world.sink.drain(close=Reason.FLUSH_NOW)
     world.configure(**{"delta.enable": "true"})
     begun = "followers/delta-spark/"
@@ -146,7 +146,7 @@ def test_a_table_that_delta_rs_cannot_write_takes_the_whole_log_when_it_is_switc
     world.add(*numbered(0, 1))
     world.run()
     world.add({"n": 2, "more": "x"})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     made = DeltaTable.create(world.session).tableName(f"{world.schema}.orders").comment("All orders")
     made = made.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator()).addColumn(
         "n", "BIGINT", nullable=False
@@ -157,7 +157,7 @@ def test_a_table_that_delta_rs_cannot_write_takes_the_whole_log_when_it_is_switc
     world.configure(**{"delta.enable": "true"})
     world.start()
     world.add({"n": 3, "new": True})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.warnings.texts == []
     assert len({row["id"] for row in world.read()} - {None}) == 4
     rows = [(row["n"], row["twice"], row["more"], row["partition"], row["new"]) for row in world.read()]
@@ -167,7 +167,7 @@ def test_a_table_that_delta_rs_cannot_write_takes_the_whole_log_when_it_is_switc
     assert (detail.description, detail.clusteringColumns) == ("All orders", ["n"])
     world.sql("ALTER TABLE TABLE_ ADD CONSTRAINT small CHECK (n < 100)")
     world.add({"n": 1000})
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     [warning] = world.warnings.texts
     assert f"{world.schema}.orders: Spark refuses: [DELTA_VIOLATE_CONSTRAINT" in warning
 

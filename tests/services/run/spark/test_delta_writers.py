@@ -59,7 +59,7 @@ def test_the_sink_writes_the_table_when_spark_is_about_to(named: SparkWorld, sta
     for _ in range(5):  # Spark may be done before it is stopped
         before = named.table().version()
         named.add({"n": n})
-        while_spark_writes(named, statement, named.sink.cycle)
+        while_spark_writes(named, statement, named.sink.poll_and_commit)
         inserted, n = inserted + (statement == INSERT), n + 1
         if named.actions(before + 1)[0].keys() & {"add", "txn"} or "userMetadata" in str(named.actions(before + 1)):
             break

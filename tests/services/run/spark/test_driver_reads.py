@@ -12,10 +12,8 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, OpenState
-from kafka_s3.run.spark.bounded import BYTES_PER_READ
-from kafka_s3.run.spark.driver import DriverSource
-from kafka_s3.run.spark.rows import unpacked
-from kafka_s3.run.spark.source import SparkSource
+from kafka_s3.run.spark.source import BYTES_PER_READ, DriverSource, SparkSource
+from kafka_s3.run.spark.task import unpacked
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
 

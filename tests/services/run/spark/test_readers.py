@@ -21,14 +21,14 @@ from confluent_kafka.admin import AdminClient
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import consumer as consumers
-from kafka_s3.kafka.reader.batches import BYTES, ROWS, ReadScope
-from kafka_s3.kafka.reader.pace import QUEUE_BYTES
+from kafka_s3.kafka.reader.messages import BYTES, ROWS, ReadScope
 from kafka_s3.kafka.reader.reader import AT_A_TIME, RangeReader
+from kafka_s3.kafka.reader.settings import QUEUE_BYTES
 from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError, UnreadableRecord
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.run.spark.rows import unpacked
 from kafka_s3.run.spark.source import SparkSource
+from kafka_s3.run.spark.task import unpacked
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, produce

@@ -20,9 +20,9 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.run.spark.choice import ChosenSource, Trial
-from kafka_s3.run.spark.rows import ReadMode
+from kafka_s3.run.spark.launch import ChosenSource, Trial
 from kafka_s3.run.spark.source import BATCH_BYTES, BYTES, SparkSource
+from kafka_s3.run.spark.task import ReadMode
 from kafka_s3.run.spark.tasks_source import TASKS_AT_LEAST, TasksSource, shares
 from kafka_s3.testing.services.process import free_ports
 from tests.support.bucket import Bucket

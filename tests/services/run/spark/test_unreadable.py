@@ -14,9 +14,8 @@ from kafka_s3.model.errors import UnreadableRecord
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.run.spark.driver import DriverSource
 from kafka_s3.run.spark.launch import sink_on_spark
-from kafka_s3.run.spark.source import SparkSource
+from kafka_s3.run.spark.source import DriverSource, SparkSource
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
@@ -63,7 +62,7 @@ def test_a_time_in_nanoseconds_is_written_like_any_other(
 ) -> None:
     sink = sink_on_spark(settings(**{"tasks.run.on": where, "kafka.reader": "spark"}), spark)
     sink.open()
-    assert sink.cycle()
+    assert sink.poll_and_commit()
     sink.drain(close=Reason.FLUSH_NOW)
     content = Bucket(s3.endpoint_url, bucket)
     found = {

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.run.java.cache import cache_folder, locked
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError, cache_folder, locked
 from kafka_s3.run.java.jars import resolve
 
 COORDINATES = ["org.example:thing_2.13:1.0"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.run.java import java
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.java.java import find_java, java_environment, major_version
 
 REPORT = """#!/bin/sh

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.testing.services.process import PORTS, ServerProcess, free_ports
 
 SERVER = "import os, socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print('up', os.getpid(), flush=True); s.accept()[0]; s.accept()"  # noqa: E501

@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafka_s3.connect.schemas.registered import Language
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from kafka_s3.testing.services.shipments import SUBJECT, register_shipments
 from tests.support.protobuf import message_classes

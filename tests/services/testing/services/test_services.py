@@ -15,7 +15,7 @@ import pytest
 
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.java.jars import spark_kafka_jars
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3

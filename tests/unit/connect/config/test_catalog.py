@@ -6,9 +6,8 @@ import pytest
 
 from kafka_s3.cli.catalog import lines
 from kafka_s3.connect.config.catalog import catalog, entry, example_of
-from kafka_s3.connect.config.option import OptionStatus, parse
+from kafka_s3.connect.config.option import InvalidValue, OptionStatus, parse
 from kafka_s3.connect.config.references import has_reference
-from kafka_s3.connect.config.valid_values import InvalidValue
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import ConfigError
 

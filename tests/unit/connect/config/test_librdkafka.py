@@ -9,12 +9,12 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_s3.connect.config.jaas import Module, read_login, renamed
 from kafka_s3.connect.config.librdkafka import pem
-from kafka_s3.connect.config.masking import masking
-from kafka_s3.connect.config.valid_values import InvalidValue
+from kafka_s3.connect.config.option import InvalidValue
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.connect.config.validate import CheckedConfig, validate
 from kafka_s3.connect.registry.options import RegistryOptions
 from kafka_s3.kafka.clients import client_properties
-from kafka_s3.run.spark.consumer import KafkaClasses, kafka_classes, reading_properties
+from kafka_s3.run.spark.source import KafkaClasses, kafka_classes, reading_properties
 from kafka_s3.run.wiring.clients import consumer_properties
 from tests.support.memory_world import BASE
 

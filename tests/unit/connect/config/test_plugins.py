@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.connect.config.catalog import entry
-from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.connect.config.validate import CheckedConfig, resolved, validate
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.text import Secret
@@ -22,7 +22,7 @@ from tests.support.memory_world import BASE, ORDERS, START_MS, World
 PARTITIONER = """
 from kafka_s3.connect.config.option import Option, Type
 from kafka_s3.connect.config.plugins import options
-from kafka_s3.connect.config.valid_values import Range
+from kafka_s3.connect.config.option import Range
 from kafka_s3.engine.task.partitioning.partitioners import encoded_each
 
 @options(
@@ -150,7 +150,7 @@ def test_a_record_for_which_a_plugin_knows_no_directory_is_a_dead_letter(install
     world = World({**OWN, "errors.tolerance": "all"})
     for offset, value in enumerate([{"n": 1}, {"m": 1}, {"n": 2}]):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, json.dumps(value).encode()))
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert sorted(key.split("/")[2] for key in world.objects()) == ["shard=0", "shard=1"]
     assert world.log().load().totals.dead_letters == 1
 
@@ -177,7 +177,7 @@ def test_a_partitioner_of_times_gets_the_records_times_and_wants_some_that_can_b
     assert problem.key == "timestamp.extractor"
     world = World({**config, "timestamp.extractor": "Record"})
     world.kafka.add(ORDERS, MemoryRecord(0, 86_400_000, None, b"{}"))
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert list(world.objects()) == ["topics/orders/day=1970-01-02/orders+0+0000000000.json"]
 
 

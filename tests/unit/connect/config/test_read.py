@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.connect.config.config_file import ConfigFile
-from kafka_s3.connect.config.read import pairs, read_config, read_properties
+from kafka_s3.connect.config.read import ConfigFile, pairs, read_config, read_properties, read_worker, under
 from kafka_s3.connect.config.validate import check_file
-from kafka_s3.connect.config.worker import read_worker, under
 from kafka_s3.model.errors import ConfigError, Problem
 from tests.support.repository import ROOT
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.option import INT_MAX
 from kafka_s3.connect.config.references import directory_source
-from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.valid_values import INT_MAX
+from kafka_s3.connect.config.settings import Settings, masking
 from kafka_s3.connect.config.validate import load, resolved, validate
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.text import Secret

@@ -18,16 +18,14 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.avro import AvroPayloads
 from kafka_s3.connect.converters.converter import Converter, KafkaBatch
-from kafka_s3.connect.converters.json_columns import JsonColumns
-from kafka_s3.connect.converters.json_envelope import JsonEnvelope
 from kafka_s3.connect.converters.json_schema import JsonSchemaPayloads
-from kafka_s3.connect.converters.json_values import JsonTables, JsonValues
+from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope, JsonTables, JsonValues
 from kafka_s3.connect.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.connect.converters.protobuf import ProtobufPayloads
 from kafka_s3.connect.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.connect.converters.whole_records import RecordConverter
 from kafka_s3.connect.records.runs import Decoded
-from kafka_s3.connect.registry.subjects import SubjectNameStrategy
+from kafka_s3.connect.registry.options import SubjectNameStrategy
 from kafka_s3.connect.schemas.avro_types import CONVERTER_OPTIONS
 from kafka_s3.connect.schemas.connect import read_schema
 from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions
@@ -194,7 +192,7 @@ def decode(converter: RecordConverter, values: list[bytes | None], keys: list[by
     count = len(values)
     headers = pa.array([[]] * count, pa.list_(HEADER))
     batch = KafkaBatch(np.arange(count) * 2, np.zeros(count, np.int64), pa.array(values, pa.binary()), headers)
-    return converter.decode(batch, pa.array(keys, pa.binary()))
+    return converter.decode_records(batch, pa.array(keys, pa.binary()))
 
 
 def check(decoded: Decoded, count: int, stage: Stage) -> None:

@@ -34,8 +34,8 @@ def play(seed: int) -> None:
     for offset in range(count):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, scene.record()))
         if draw.random() < 0.3:
-            assert world.sink.cycle()
-    assert world.sink.cycle()
+            assert world.sink.poll_and_commit()
+    assert world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert (world.frontier(), sum(entry.totals.read for entry in world.entries())) == (count, count)
 

@@ -19,14 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.converters.avro import AvroPayloads
-from kafka_s3.connect.converters.avro_columns import AvroColumns, columns_of
-from kafka_s3.connect.converters.payload import Payloads
-from kafka_s3.connect.records.avro_bodies import AvroBodies
+from kafka_s3.connect.converters.avro import AvroColumns, AvroPayloads, columns_of
+from kafka_s3.connect.converters.converter import Payloads
+from kafka_s3.connect.records.values import AvroBodies
 from kafka_s3.connect.schemas.arrow import arrow_table, python_rows
-from kafka_s3.connect.schemas.avro_binary import Datum, long_bytes
 from kafka_s3.connect.schemas.avro_types import AvroOptions
-from kafka_s3.connect.schemas.avro_values import measuring_decoder
+from kafka_s3.connect.schemas.avro_values import Datum, long_bytes, measuring_decoder
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
 from tests.support.examples import examples
@@ -233,7 +231,7 @@ def check(avro: Any, payloads: list[bytes], found: Payloads) -> None:
 def test_columns_hold_the_values_that_are_read_one_by_one(data: st.DataObject) -> None:
     avro, datum = data.draw(records())
     payloads = encoded(avro, data.draw(st.lists(datum, min_size=1, max_size=8)))
-    found = decoder(avro).decode(pa.array(payloads, pa.binary()))
+    found = decoder(avro).decode_payloads(pa.array(payloads, pa.binary()))
 
     assert isinstance(found.values, AvroBodies)
     assert found.values.table is not None
@@ -253,7 +251,7 @@ def test_arrays_in_blocks_of_any_form_are_columns(data: st.DataObject) -> None:
         fastavro.schemaless_reader(stream, plain, None)
         assert stream.read() == b""
     assert columns(avro).read(pa.array(payloads, pa.binary()))[1].all()
-    check(avro, payloads, decoder(avro).decode(pa.array(payloads, pa.binary())))
+    check(avro, payloads, decoder(avro).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 @settings(max_examples=examples(40))
@@ -275,7 +273,7 @@ def test_some_fields_are_as_among_all(data: st.DataObject) -> None:
 def test_columns_are_written_as_parquet_like_the_values(data: st.DataObject) -> None:
     avro, datum = data.draw(records())
     made = decoder(avro)
-    values = made.decode(
+    values = made.decode_payloads(
         pa.array(encoded(avro, data.draw(st.lists(datum, min_size=1, max_size=8))), pa.binary())
     ).values
     assert isinstance(values, AvroBodies)
@@ -319,7 +317,7 @@ def test_damaged_payloads_fail_exactly_where_the_plain_decoder_refuses_them(data
     for row in data.draw(st.lists(st.integers(0, len(payloads) - 1), min_size=1, max_size=3, unique=True)):
         payloads[row] = data.draw(damaged(payloads[row], some))
 
-    check(avro, payloads, decoder(avro).decode(pa.array(payloads, pa.binary())))
+    check(avro, payloads, decoder(avro).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 FLAT = {
@@ -346,12 +344,12 @@ def test_every_changed_byte_is_seen_as_the_plain_decoder_sees_it(place: int) -> 
         changed[place % len(body)] = value
         payloads.append(bytes(changed))
 
-    check(FLAT, payloads, decoder(FLAT).decode(pa.array(payloads, pa.binary())))
+    check(FLAT, payloads, decoder(FLAT).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 def test_a_bad_payload_among_many_costs_its_neighbours_nothing() -> None:
     payloads = [*GOOD[:150], b"\xff", *GOOD[150:]]
-    found = decoder(FLAT).decode(pa.array(payloads, pa.binary()))
+    found = decoder(FLAT).decode_payloads(pa.array(payloads, pa.binary()))
 
     assert [row for row, _ in found.failures] == [150]
     assert isinstance(found.values, AvroBodies)
@@ -366,14 +364,14 @@ def test_payloads_that_do_not_pass_are_told_from_their_neighbours() -> None:
 
     assert passed.tolist() == [True] * 5 + [False] * 3 + [True, False, False, True]
     assert table.column("n").to_pylist() == [0, 1, 2, 3, 4, 8, 10]
-    check(FLAT, payloads, decoder(FLAT).decode(pa.array(payloads, pa.binary())))
+    check(FLAT, payloads, decoder(FLAT).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 @pytest.mark.parametrize("names", [frozenset(), frozenset({"n"}), frozenset({"l", "d"})])
 def test_some_fields_are_there_of_payloads_that_were_read_by_themselves(names: frozenset[str]) -> None:
     payloads = [GOOD[0], GOOD[1] + b"\0", b"\xff", GOOD[2]]
     made = AvroPayloads(RegisteredSchema(Language.AVRO, json.dumps(FLAT)), AvroOptions(), version=1, fields=names)
-    found = made.decode(pa.array(payloads, pa.binary()))
+    found = made.decode_payloads(pa.array(payloads, pa.binary()))
 
     assert isinstance(found.values, AvroBodies)
     assert found.values.some is not None
@@ -399,7 +397,7 @@ def test_a_payload_may_hold_more_items_than_there_are_payloads() -> None:
     ]
     payloads = [*encoded(TREES, data), b"\x02"]
 
-    check(TREES, payloads, decoder(TREES).decode(pa.array(payloads, pa.binary())))
+    check(TREES, payloads, decoder(TREES).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 @pytest.mark.parametrize("count", [2**20, 2**62, -(2**20), -(2**63), 2**63 - 1])
@@ -414,7 +412,7 @@ def test_room_is_made_for_what_is_there_not_for_what_a_count_says(count: int) ->
 
     assert passed.tolist() == [False, False, True]
     assert most < 100_000
-    check(TREES, payloads, decoder(TREES).decode(pa.array(payloads, pa.binary())))
+    check(TREES, payloads, decoder(TREES).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 def test_an_enum_without_symbols_may_be_null() -> None:
@@ -427,12 +425,12 @@ def test_an_enum_without_symbols_may_be_null() -> None:
     }
     payloads = [b"\0\0", b"\x02\0\0", b"\0\x02\0"]
 
-    check(avro, payloads, decoder(avro).decode(pa.array(payloads, pa.binary())))
+    check(avro, payloads, decoder(avro).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 def test_bytes_after_the_datum_are_ignored_and_not_passed_on() -> None:
     payloads = [body + b"\x00\x01" if number % 100 == 7 else body for number, body in enumerate(GOOD)]
-    found = decoder(FLAT).decode(pa.array(payloads, pa.binary()))
+    found = decoder(FLAT).decode_payloads(pa.array(payloads, pa.binary()))
 
     assert found.failures == []
     assert isinstance(found.values, AvroBodies)
@@ -443,11 +441,11 @@ def test_bytes_after_the_datum_are_ignored_and_not_passed_on() -> None:
 def test_a_slice_of_an_array_is_read_where_it_begins(start: int, stop: int) -> None:
     whole = pa.array([b"in front", *GOOD], pa.binary()).slice(1)
 
-    check(FLAT, GOOD[start:stop], decoder(FLAT).decode(whole.slice(start, stop - start)))
+    check(FLAT, GOOD[start:stop], decoder(FLAT).decode_payloads(whole.slice(start, stop - start)))
 
 
 def test_positions_and_slices_of_bodies_keep_values_columns_and_bytes_together() -> None:
-    values = decoder(FLAT).decode(pa.array(GOOD, pa.binary())).values
+    values = decoder(FLAT).decode_payloads(pa.array(GOOD, pa.binary())).values
     for part in (values.slice(10, 13), values.take(np.array([10, 11, 12])), values.slice(5, 50).slice(5, 8)):
         assert isinstance(part, AvroBodies)
         assert [row["n"] for row in part.objects()] == [10, 11, 12]
@@ -487,7 +485,7 @@ def test_types_that_columns_cannot_hold_exactly_are_read_one_by_one(kind: Any) -
 def test_a_small_int_beyond_its_type_wraps_around_as_in_the_original() -> None:
     avro = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {"type": "int", "connect.type": "int8"}}]}
 
-    assert decoder(avro).decode(pa.array([b"\xd8\x04"], pa.binary())).values.objects() == [{"f": 44}]
+    assert decoder(avro).decode_payloads(pa.array([b"\xd8\x04"], pa.binary())).values.objects() == [{"f": 44}]
 
 
 def test_a_null_with_a_default_is_the_same_on_both_paths() -> None:
@@ -496,12 +494,12 @@ def test_a_null_with_a_default_is_the_same_on_both_paths() -> None:
         field = {"name": "f", "type": kind} | ({"default": "x"} if kind[0] == "string" else {})
         avro = {"type": "record", "name": "R", "fields": [field, {"name": "g", "type": "long"}]}
         payloads = encoded(avro, [{"f": None, "g": 1}, {"f": "y", "g": 2}])
-        check(avro, payloads, decoder(avro).decode(pa.array(payloads, pa.binary())))
+        check(avro, payloads, decoder(avro).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 @pytest.mark.parametrize("avro", ["bytes", {"type": "bytes"}])
 def test_a_plain_bytes_schema_takes_the_payload_as_it_is(avro: Any) -> None:
-    found = decoder(avro).decode(pa.array([b"\x04ab", b""], pa.binary()))
+    found = decoder(avro).decode_payloads(pa.array([b"\x04ab", b""], pa.binary()))
 
     assert found.values.objects() == [b"\x04ab", b""]
 
@@ -519,7 +517,7 @@ def test_values_that_are_no_records_are_read_one_by_one(avro: Any) -> None:
     )
     payloads = [*encoded(avro, [data]), b""]
 
-    check(avro, payloads, decoder(avro).decode(pa.array(payloads, pa.binary())))
+    check(avro, payloads, decoder(avro).decode_payloads(pa.array(payloads, pa.binary())))
 
 
 def test_a_recursive_schema_is_refused_when_the_decoder_is_made() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_s3.connect.converters import avro_loops as loops
+from kafka_s3.connect.converters.avro import Program, Step
 from kafka_s3.connect.converters.avro_loops import ARRAY, BRANCH, ITEM, LONG, NONE, RECORD, STRING, UNION
-from kafka_s3.connect.converters.avro_program import Program, Step
-from kafka_s3.connect.schemas.avro_in import connect_schema_of_avro
+from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions, read_types
 
 

@@ -13,12 +13,11 @@ import pytest
 
 from kafka_s3.connect.converters.avro import AvroPayloads
 from kafka_s3.connect.converters.converter import KafkaBatch
-from kafka_s3.connect.converters.json_columns import JsonColumns
-from kafka_s3.connect.converters.json_envelope import JsonEnvelope
 from kafka_s3.connect.converters.json_schema import JsonSchemaPayloads
+from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope
 from kafka_s3.connect.converters.protobuf import ProtobufPayloads
-from kafka_s3.connect.schemas.avro_binary import long_bytes
 from kafka_s3.connect.schemas.avro_types import AvroOptions
+from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.connect.schemas.connect import SchemaError, read_schema
 from kafka_s3.connect.schemas.expansion import AT_ONCE, TooManyValues, most_values, most_values_of_each
 from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions
@@ -95,7 +94,7 @@ def test_an_avro_record_of_few_bytes_and_many_values_is_a_failure_and_its_neighb
     schema, good, bad = AVRO[case]
     decoder = avro(schema)
     tracemalloc.start()
-    found = decoder.decode(pa.array([good, bad, good], pa.binary()))
+    found = decoder.decode_payloads(pa.array([good, bad, good], pa.binary()))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -111,8 +110,8 @@ def test_the_compiled_loop_and_the_slow_path_agree_where_the_bound_is(extra: int
     most = max(count for count in range(1000) if count * each <= most_values(len(items(count))))
     payload = pa.array([items(most + extra)], pa.binary())
 
-    found = avro(schema).decode(payload)
-    beside = avro(slow(schema)).decode(payload)
+    found = avro(schema).decode_payloads(payload)
+    beside = avro(slow(schema)).decode_payloads(payload)
 
     assert len(found.rows) == len(beside.rows) == 1 - extra
 
@@ -133,7 +132,7 @@ def test_an_ordinary_sparse_record_is_read() -> None:
     }
     decoder = avro(record({"type": "array", "items": item}))
 
-    found = decoder.decode(pa.array([items(3000, b"\x02\0")], pa.binary()))
+    found = decoder.decode_payloads(pa.array([items(3000, b"\x02\0")], pa.binary()))
 
     assert not found.failures
     assert len(found.values.objects()[0]["a"]) == 3000
@@ -144,9 +143,9 @@ def test_many_records_that_are_each_within_the_bound_are_not_held_at_once(path: 
     decoder, payload = avro(path(record({"type": "array", "items": ["null", wide(width=100)]}))), items(5_000)
     several = AT_ONCE // (5_000 * 100)
 
-    assert len(decoder.decode(pa.array([payload] * several, pa.binary())).rows) == several
+    assert len(decoder.decode_payloads(pa.array([payload] * several, pa.binary())).rows) == several
     with pytest.raises(TooManyValues):
-        decoder.decode(pa.array([payload] * (several + 1), pa.binary()))
+        decoder.decode_payloads(pa.array([payload] * (several + 1), pa.binary()))
 
 
 def test_a_schema_whose_types_multiply_is_refused_before_it_has_columns() -> None:
@@ -173,7 +172,7 @@ def protobuf(text: str = PROTO, **options: bool) -> ProtobufPayloads:
     "item", [b"\x0a\0", b"\x12\0", b"\x0b\x0c\x0a\0"], ids=["items", "entries of a map", "among groups"]
 )
 def test_a_protobuf_record_of_empty_messages_is_a_failure_before_it_is_parsed(item: bytes) -> None:
-    found = protobuf().decode(pa.array([b"\x0a\0", item * 20_000, b""], pa.binary()))
+    found = protobuf().decode_payloads(pa.array([b"\x0a\0", item * 20_000, b""], pa.binary()))
 
     assert found.rows.tolist() == [0, 2]
     assert "would become more than" in found.failures[0][1]
@@ -181,13 +180,13 @@ def test_a_protobuf_record_of_empty_messages_is_a_failure_before_it_is_parsed(it
 
 def test_protobuf_messages_that_may_become_many_values_are_not_held_at_once() -> None:
     with pytest.raises(TooManyValues):
-        protobuf().decode(pa.array([b"\x0a\0" * 2_000] * 100, pa.binary()))
-    assert len(protobuf().decode(pa.array([b"\x0a\0" * 2_000], pa.binary())).rows) == 1
+        protobuf().decode_payloads(pa.array([b"\x0a\0" * 2_000] * 100, pa.binary()))
+    assert len(protobuf().decode_payloads(pa.array([b"\x0a\0" * 2_000], pa.binary())).rows) == 1
 
 
 def test_malformed_protobuf_is_still_what_the_parser_says() -> None:
     for end in (b"\x0a", b"\x0a\xff", b"\xff" * 20, b"\x0a\xff\xff\xff\xff\x0f"):
-        found = protobuf().decode(pa.array([b"\x0a\0" * 2_000 + end], pa.binary()))
+        found = protobuf().decode_payloads(pa.array([b"\x0a\0" * 2_000 + end], pa.binary()))
         assert "The bytes are no Protobuf message R" in found.failures[0][1]
 
 
@@ -238,7 +237,7 @@ def test_json_of_a_registered_schema_of_empty_objects_is_a_failure(form: str) ->
     decoder = JsonSchemaPayloads(RegisteredSchema(Language.JSON, json.dumps(schema)), options)
     many: Any = [{}] * 20_000 if form == "array" else {f"{n:x}": {} for n in range(20_000)}
 
-    found = decoder.decode(pa.array([json.dumps({"a": many}).encode(), b"{}"], pa.binary()))
+    found = decoder.decode_payloads(pa.array([json.dumps({"a": many}).encode(), b"{}"], pa.binary()))
 
     assert found.rows.tolist() == [1]
     assert "would become more than" in found.failures[0][1]

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from kafka_s3.connect.converters.header_converters import header_reader
+from kafka_s3.connect.converters.headers import header_reader
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
@@ -56,7 +56,7 @@ def test_a_header_that_cannot_be_read_is_a_dead_letter_of_the_header_converter()
     world = World({**STORED, **TOLERANT, **converter})
     for offset, header in enumerate((b'"a"', b"{", b"7")):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n": 1}', (("h", header),)))
-    world.start().cycle()
+    world.start().poll_and_commit()
     objects = world.objects()
     assert objects["topics/orders/partition=0/orders+0+0000000000.headers.json"] == [
         {"headers": [{"key": "h", "value": "a"}]},

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.connect.converters.header_text import header_rows, header_text
+from kafka_s3.connect.converters.headers import header_rows, header_text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.json_documents import parse_document
-from kafka_s3.connect.converters.json_members import Members
+from kafka_s3.connect.converters.json_loops import Members
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=12)

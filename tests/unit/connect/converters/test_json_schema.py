@@ -26,8 +26,8 @@ from kafka_s3.connect.schemas.connect import (
     SchemaType,
 )
 from kafka_s3.connect.schemas.expansion import MOST_PARTS
+from kafka_s3.connect.schemas.json_form import ONE_OF, JsonRules, from_json
 from kafka_s3.connect.schemas.json_schema import ENUM, JsonSchemaOptions, connect_schema_of_json
-from kafka_s3.connect.schemas.json_schema_values import ONE_OF, to_connect
 from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 
 OPTIONS = JsonSchemaOptions()
@@ -52,7 +52,7 @@ def payloads(
 
 def decoded(document: Any, *texts: str | bytes, **more: Any) -> Any:
     raw = [text.encode() if isinstance(text, str) else text for text in texts]
-    return payloads(document, **more).decode(pa.array(raw, pa.binary()))
+    return payloads(document, **more).decode_payloads(pa.array(raw, pa.binary()))
 
 
 def decimal(scale: int = 2) -> dict[str, Any]:
@@ -331,10 +331,14 @@ def test_null_is_a_null_value_a_default_or_a_failure() -> None:
 
 def test_a_field_without_value_is_null_its_default_or_a_failure() -> None:
     text = {"type": "string"}
-    assert to_connect({}, read({"type": "object", "properties": {"a": {"type": ["string", "null"]}}})) == {"a": None}
-    assert to_connect({}, read({"type": "object", "properties": {"a": text | {"default": "d"}}})) == {"a": "d"}
+    assert from_json(
+        {}, read({"type": "object", "properties": {"a": {"type": ["string", "null"]}}}), rules=JsonRules.JSON_SCHEMA
+    ) == {"a": None}
+    assert from_json(
+        {}, read({"type": "object", "properties": {"a": text | {"default": "d"}}}), rules=JsonRules.JSON_SCHEMA
+    ) == {"a": "d"}
     with pytest.raises(SchemaError, match=r"Invalid null value for required string field at value\.a"):
-        to_connect({}, read({"type": "object", "properties": {"a": text}}))
+        from_json({}, read({"type": "object", "properties": {"a": text}}), rules=JsonRules.JSON_SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +379,7 @@ def test_what_does_not_fit_is_a_failure_and_the_others_go_on(document: Any, text
     alone = decoded(document, raw)
     assert [row for row, _ in alone.failures] == [0]
     assert len(alone.failures[0][1]) < 300
-    among = found.decode(pa.array([b"null", b'{"x": ' + raw + b"}", good], pa.binary()))
+    among = found.decode_payloads(pa.array([b"null", b'{"x": ' + raw + b"}", good], pa.binary()))
     assert among.nulls == [0]
     assert [row for row, _ in among.failures] == [1, 2]
 
@@ -425,7 +429,7 @@ JSON = st.recursive(
 @given(st.lists(st.binary(max_size=20) | JSON.map(lambda value: json.dumps(value).encode()), max_size=4))
 def test_any_bytes_are_a_value_a_null_or_a_failure(raw: list[bytes]) -> None:
     for decoder in DECODERS:
-        found = decoder.decode(pa.array(raw, pa.binary()))
+        found = decoder.decode_payloads(pa.array(raw, pa.binary()))
         rows = found.rows.tolist()
         assert sorted(rows + found.nulls + [row for row, _ in found.failures]) == list(range(len(raw)))
         assert len(found.values) == len(rows)

@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.converter import Converter, KafkaBatch
-from kafka_s3.connect.converters.json_columns import JsonColumns
-from kafka_s3.connect.converters.json_envelope import JsonEnvelope
-from kafka_s3.connect.converters.json_values import JsonTables, JsonValues
+from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope, JsonTables, JsonValues
 from kafka_s3.connect.records.runs import Decoded
 from kafka_s3.connect.records.values import MISSING, JsonText
+from kafka_s3.connect.schemas.arrow import unify
 from kafka_s3.connect.schemas.connect import read_schema
-from kafka_s3.connect.schemas.inference import unify
 from kafka_s3.model.dead_letters import Stage
 from kafka_s3.objects.text import json_format
 from tests.support.examples import examples

@@ -29,7 +29,7 @@ def world_with(config: dict[str, str], values: list[bytes]) -> World:
         key = None if n == 1 else b"k%d" % n
         time = None if n == 2 and "json" in config.get("format.class", "json") else START_MS + n
         world.kafka.add(ORDERS, MemoryRecord(n, time, key, value, (("h", b"1.50"), ("g", None)) if n == 0 else ()))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 

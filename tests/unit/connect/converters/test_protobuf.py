@@ -63,13 +63,13 @@ def schema_of(descriptor: Any, **options: Any) -> ConnectSchema:
 
 def read(descriptor: Any, payload: bytes, **options: Any) -> Any:
     decoder = ProtobufPayloads(descriptor, replace(DEFAULTS, **options), version=None)
-    result = decoder.decode(pa.array([payload], pa.binary()))
+    result = decoder.decode_payloads(pa.array([payload], pa.binary()))
     assert result.failures == []
     return result.values.objects()[0]
 
 
 def failure(descriptor: Any, payload: bytes) -> str:
-    result = ProtobufPayloads(descriptor, DEFAULTS, version=None).decode(pa.array([payload], pa.binary()))
+    result = ProtobufPayloads(descriptor, DEFAULTS, version=None).decode_payloads(pa.array([payload], pa.binary()))
     assert (len(result.values), len(result.rows), result.nulls) == (0, 0, [])
     [(row, reason)] = result.failures
     assert row == 0
@@ -374,7 +374,7 @@ def test_unknown_fields_are_ignored() -> None:
 def test_rows_keep_their_positions_among_failures() -> None:
     descriptor = proto3("message M { int32 a = 1; }")
     payloads = pa.array([b"\x08\x01", b"\xff", b"", b"\x08", b"\x08\x02"], pa.binary())
-    result = ProtobufPayloads(descriptor, DEFAULTS, version=None).decode(payloads)
+    result = ProtobufPayloads(descriptor, DEFAULTS, version=None).decode_payloads(payloads)
     assert result.rows.tolist() == [0, 2, 4]
     assert result.values.objects() == [{"a": 1}, {"a": 0}, {"a": 2}]
     assert [row for row, _ in result.failures] == [1, 3]
@@ -483,7 +483,7 @@ DECODER = ProtobufPayloads(EVERYTHING, DEFAULTS, version=None)
 @settings(max_examples=examples(200))
 @given(st.lists(st.binary(max_size=60) | st.binary(max_size=30).map(lambda raw: b"\xa2\x01" + bytes([len(raw)]) + raw)))
 def test_random_bytes_are_values_or_failures_and_never_raise(payloads: list[bytes]) -> None:
-    result = DECODER.decode(pa.array(payloads, pa.binary()))
+    result = DECODER.decode_payloads(pa.array(payloads, pa.binary()))
     assert sorted([*result.rows.tolist(), *(row for row, _ in result.failures)]) == list(range(len(payloads)))
     assert all(set(value) == {"all", "many", "by", "o_0", "z", "packed", "at", "day", "time", "price", "plain", "small"}
                for value in result.values.objects())  # fmt: skip

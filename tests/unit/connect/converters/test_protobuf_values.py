@@ -15,7 +15,7 @@ from google.protobuf import message_factory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.converters.payload import Payloads
+from kafka_s3.connect.converters.converter import Payloads
 from kafka_s3.connect.converters.protobuf import ProtobufPayloads
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.schemas.avro_types import AvroOptions
@@ -243,7 +243,7 @@ def test_any_message_of_any_type_is_read_and_written_in_every_format(drawn: tupl
     for member in found:
         member.fill(message)
 
-    decoded = payloads.decode(pa.array([message.SerializeToString()], pa.binary()))
+    decoded = payloads.decode_payloads(pa.array([message.SerializeToString()], pa.binary()))
     assert decoded.failures == []
     (value,) = decoded.values.objects()
     for member in found:
@@ -287,7 +287,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 @settings(max_examples=examples(200))
 @given(st.lists(damaged() | st.binary(max_size=40), max_size=4))
 def test_damaged_messages_are_failures_or_values_that_formats_take_or_refuse(raw: list[bytes]) -> None:
-    decoded = EVERYTHING.decode(pa.array(raw, pa.binary()))
+    decoded = EVERYTHING.decode_payloads(pa.array(raw, pa.binary()))
 
     assert sorted([*decoded.rows.tolist(), *(row for row, _ in decoded.failures)]) == list(range(len(raw)))
     assert all(written(decoded, EVERYTHING.schema).values() or [True])
@@ -297,7 +297,7 @@ def with_decimal(raw: bytes, *, scale: int) -> Payloads:
     message = MAKE()
     decimal = getattr(message, f"a{len(KINDS)}")
     decimal.value, decimal.scale = raw, scale
-    return EVERYTHING.decode(pa.array([message.SerializeToString()], pa.binary()))
+    return EVERYTHING.decode_payloads(pa.array([message.SerializeToString()], pa.binary()))
 
 
 def test_a_decimal_of_a_megabyte_is_a_failure_and_not_an_hour_of_arithmetic() -> None:

@@ -19,8 +19,8 @@ from kafka_s3.connect.converters.converter import KafkaBatch
 from kafka_s3.connect.converters.json_schema import JsonSchemaPayloads
 from kafka_s3.connect.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.connect.records.runs import Decoded
-from kafka_s3.connect.registry.framing import UNKNOWN_MAGIC
-from kafka_s3.connect.registry.subjects import SubjectNameStrategy
+from kafka_s3.connect.registry.options import SubjectNameStrategy
+from kafka_s3.connect.registry.wire_format import UNKNOWN_MAGIC
 from kafka_s3.connect.schemas.avro_types import CONVERTER_OPTIONS
 from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.converter import Converter, KafkaBatch
-from kafka_s3.connect.converters.json_envelope import JsonEnvelope
-from kafka_s3.connect.converters.json_values import JsonValues
+from kafka_s3.connect.converters.json_values import JsonEnvelope, JsonValues
 from kafka_s3.connect.converters.plain import Numbers, Strings
 from kafka_s3.connect.converters.whole_records import RecordConverter
 from kafka_s3.connect.records.runs import Decoded
@@ -41,7 +40,7 @@ def decode(converter: RecordConverter, records: list[Record], *, first: int = 0)
     values = pa.array([value for _, value, _ in records], pa.binary())
     heads = [[{"key": name, "value": raw} for name, raw in found] for _, _, found in records]
     batch = KafkaBatch(np.arange(count) * 2 + first, np.arange(count) + 1000, values, pa.array(heads, pa.list_(HEADER)))
-    return converter.decode(batch, keys)
+    return converter.decode_records(batch, keys)
 
 
 def rows(decoded: Decoded) -> list[tuple[int, Any, Any, Any]]:
@@ -207,7 +206,7 @@ def test_null_keys_and_missing_headers_reach_no_object() -> None:
     heads = (("h", b"1"),)
     for offset, (key, headers) in enumerate([(None, heads), (b"a", heads), (b"b", ()), (b"c", heads)]):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, key, b'{"n": %d}' % offset, headers))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     name = "topics/orders/partition=0/orders+0+0000000001"
 
     assert world.objects() == {

@@ -35,7 +35,7 @@ def run(config: dict[str, str], values: list[Any], *, tp: TopicPartition = ORDER
     for offset, value in enumerate(values):
         world.kafka.add(tp, MemoryRecord(offset, START_MS, None, json.dumps({"d": value, "n": offset}).encode()))
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     return world
 
 
@@ -89,7 +89,7 @@ def test_without_tolerance_such_a_record_stops_the_sink_before_anything_is_writt
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, b'{"d": "a/../../b"}'))
     world.start()
     with pytest.raises(SinkError, match=r"the part '\.\.'"):
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
     assert world.objects() == {}
 
 
@@ -137,7 +137,7 @@ def test_a_schemas_name_is_data_as_well() -> None:
     world = World({"flush.size": "1", **TOLERANT, **config})
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, json.dumps(envelope).encode()))
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.objects() == {}
     assert [(offset, stage) for offset, stage, _ in letters(world)] == [(0, STAGE)]
 
@@ -181,7 +181,7 @@ def test_a_topic_found_by_pattern_writes_into_no_log(topic: str) -> None:
     world = World({"flush.size": "1", **TOLERANT, "topics": "", "topics.regex": "_.*", "topics.dir": ""}, topics=(tp,))
     world.kafka.add(tp, MemoryRecord(0, START_MS, None, b'{"n": 1}'))
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.objects() == {}
     assert [offset for offset, _, _ in letters(world)] == [0]
 

@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.registry.compression import LARGEST_BYTES, inflated, slices
-from kafka_s3.connect.registry.framing import FAILURES, UNKNOWN_MAGIC
-from kafka_s3.connect.registry.serializers import Framing
-from kafka_s3.connect.registry.wire_format import MessageIndexes, SchemaName, framed, payloads
+from kafka_s3.connect.registry.options import Framing
+from kafka_s3.connect.registry.wire_format import (
+    FAILURES,
+    LARGEST_BYTES,
+    UNKNOWN_MAGIC,
+    MessageIndexes,
+    SchemaName,
+    framed,
+    inflated,
+    payloads,
+    slices,
+)
 from tests.support.examples import examples
 
 IDS = {Framing.APICURIO_4: 4, Framing.APICURIO_8: 8}

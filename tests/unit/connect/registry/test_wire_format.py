@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.connect.registry.framing import FAILURES, UNKNOWN_MAGIC
-from kafka_s3.connect.registry.subjects import SubjectNameStrategy, needs_record_name, strategy_of, subject
+from kafka_s3.connect.registry.options import SubjectNameStrategy, needs_record_name, strategy_of, subject
 from kafka_s3.connect.registry.wire_format import (
+    FAILURES,
     MOST_INDEXES,
+    UNKNOWN_MAGIC,
     Framed,
     MessageIndexes,
     SchemaName,

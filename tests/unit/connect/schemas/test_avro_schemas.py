@@ -9,10 +9,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from kafka_s3.connect.schemas.avro_anything import ANYTHING
-from kafka_s3.connect.schemas.avro_in import connect_schema_of_avro, parse_avro
-from kafka_s3.connect.schemas.avro_out import avro_schema
+from kafka_s3.connect.schemas.avro_schemas import avro_schema, connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import CONVERTER_OPTIONS, AvroOptions, same_binary
+from kafka_s3.connect.schemas.avro_values import ANYTHING
 from kafka_s3.connect.schemas.connect import (
     DATE,
     DECIMAL,

@@ -12,12 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.schemas.avro_anything import ANYTHING
-from kafka_s3.connect.schemas.avro_binary import Datum
-from kafka_s3.connect.schemas.avro_in import connect_schema_of_avro
-from kafka_s3.connect.schemas.avro_out import avro_schema
+from kafka_s3.connect.schemas.avro_schemas import avro_schema, connect_schema_of_avro
 from kafka_s3.connect.schemas.avro_types import CONVERTER_OPTIONS, AvroOptions
-from kafka_s3.connect.schemas.avro_values import decoder, encoder, measuring_decoder
+from kafka_s3.connect.schemas.avro_values import ANYTHING, Datum, decoder, encoder, measuring_decoder
 from kafka_s3.connect.schemas.connect import (
     DATE,
     DECIMAL,

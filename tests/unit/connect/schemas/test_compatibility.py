@@ -12,9 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, python_rows
-from kafka_s3.connect.schemas.compatibility import Compatibility, SchemaDecision, schema_decision, unified
+from kafka_s3.connect.schemas.compatibility import (
+    Compatibility,
+    SchemaDecision,
+    project,
+    project_table,
+    schema_decision,
+    unified,
+)
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIMESTAMP, ConnectSchema, Field, SchemaError, SchemaType
-from kafka_s3.connect.schemas.projection import project, project_table
 
 NONE, BACKWARD, FORWARD, FULL = Compatibility
 WRITE, ROLL, PROJECT, REJECT = SchemaDecision

@@ -20,15 +20,27 @@ from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchem
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
-from kafka_s3.connect.transforms.drops import Drop, Filter, TombstoneHandler
-from kafka_s3.connect.transforms.fields import ExtractField, HoistField, ReplaceField, ValueToKey
+from kafka_s3.connect.transforms.fields import (
+    ExtractField,
+    HoistField,
+    InsertField,
+    Insertion,
+    ReplaceField,
+    SetSchemaMetadata,
+    ValueToKey,
+)
+from kafka_s3.connect.transforms.filters import (
+    Drop,
+    Filter,
+    HasHeaderKey,
+    RecordIsTombstone,
+    TombstoneHandler,
+    TopicNameMatches,
+)
 from kafka_s3.connect.transforms.flatten import Flatten
-from kafka_s3.connect.transforms.insert_field import InsertField, Insertion
 from kafka_s3.connect.transforms.mask_field import MaskField
-from kafka_s3.connect.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
 from kafka_s3.connect.transforms.record import RecordPart, Transform
 from kafka_s3.connect.transforms.routers import RegexRouter, TimestampRouter
-from kafka_s3.connect.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.connect.transforms.timestamps import SCHEMAS, TimestampConverter
 from kafka_s3.model.dead_letters import rejection
 from kafka_s3.model.files import Role

@@ -20,7 +20,7 @@ STORED = {"store.kafka.headers": "true", "headers.format.class": "io.confluent.c
 def with_a_null_header(**config: str) -> World:
     world = World({"flush.size": "1", **TOLERANT, **BY_HEADER, **config})
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, b'{"n":1}', (("other", None), ("h", b"2"))))
-    world.start().cycle()
+    world.start().poll_and_commit()
     return world
 
 

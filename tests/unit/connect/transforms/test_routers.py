@@ -40,7 +40,7 @@ def test_a_renamed_topic_has_the_names_and_the_rotation_of_the_new_one() -> None
     })  # fmt: skip
     for offset in range(7):
         put(world, ORDERS, offset, {"a": offset})
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert sorted(objects(world)) == [
         "topics/new_order/partition=0/new_order+0+0000000000.json",
         "topics/new_order/partition=0/new_order+0+0000000003.json",
@@ -52,7 +52,7 @@ def test_all_targets_close_at_the_record_at_which_one_has_to() -> None:
     world = World(BY_FIELD)
     for offset, target in enumerate("ABBAAB"):
         put(world, ORDERS, offset, {"to": target, "n": offset})
-    world.start().cycle()
+    world.start().poll_and_commit()
     rows = {key: [row["n"] for row in rows] for key, rows in objects(world).items()}
     assert rows == {
         "topics/A/partition=0/A+0+0000000000.json": [0],
@@ -75,8 +75,8 @@ def test_records_of_several_targets_are_each_in_one_object_whatever_fails(
         raise StorageError("injected")
 
     with contextlib.suppress(SinkError):
-        world.start([Fault("complete_upload", broken, nth=at)]).cycle()
-    world.start().cycle()
+        world.start([Fault("complete_upload", broken, nth=at)]).poll_and_commit()
+    world.start().poll_and_commit()
     written = sorted(row["n"] for rows in objects(world).values() for row in rows)
     assert written == list(range(world.kafka.groups.get("connect-orders", {}).get(ORDERS, 0)))
     assert all(f"topics/{row['to']}/" in key for key, rows in objects(world).items() for row in rows)
@@ -91,7 +91,7 @@ def test_two_topics_that_go_to_one_do_not_overwrite_each_other() -> None:
     }, topics=places)  # fmt: skip
     for place in places:
         put(world, place, 0, {"from": place.topic})
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert objects(world) == {
         "topics/orders/partition=0/orders-dc1+0+0000000000.json": [{"from": "orders-dc1"}],
         "topics/orders/partition=0/orders-dc2+0+0000000000.json": [{"from": "orders-dc2"}],

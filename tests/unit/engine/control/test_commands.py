@@ -23,8 +23,7 @@ from kafka_s3.engine.control.commands import (
     store_config,
     stored_config,
 )
-from kafka_s3.engine.control.heartbeat import Phase, read_heartbeat
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, read_heartbeat
 from kafka_s3.engine.loop.planner import QUIET_OFFSETS
 from kafka_s3.engine.loop.runner import run_available_now, run_continuously
 from kafka_s3.engine.loop.sink import Sink

@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.connect.config.masking import masking
-from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, may_replace, read_heartbeat
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter, beating
-from kafka_s3.engine.control.limits import Limits
-from kafka_s3.engine.control.tallies import Delay, Tally
+from kafka_s3.connect.config.settings import masking
+from kafka_s3.engine.control.heartbeat import (
+    Delay,
+    Heartbeat,
+    HeartbeatWriter,
+    Limits,
+    Phase,
+    Tally,
+    beating,
+    may_replace,
+    read_heartbeat,
+)
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
 from kafka_s3.model.files import Reason, Totals
@@ -144,7 +151,7 @@ def test_the_loop_is_mirrored(store: MemoryStore, clock: Clock) -> None:
 def test_a_heartbeat_says_when_lag_was_measured_and_an_older_one_may_lack_it(store: MemoryStore, clock: Clock) -> None:
     heartbeat_writer = pulse_of(store, clock)
     assert heartbeat_writer.current.looked_ms is None
-    heartbeat_writer.round_done(replace(done(6), looked_ms=800))
+    heartbeat_writer.round_done(replace(done(6), polled_ms=800))
     assert heartbeat_writer.current.looked_ms == 800
     heartbeat_writer.worked({ORDERS: 0}, 950)
     heartbeat_writer.beat()
@@ -157,7 +164,7 @@ def test_a_heartbeat_says_when_lag_was_measured_and_an_older_one_may_lack_it(sto
 def test_a_sink_that_has_just_started_tells_its_lag(store: MemoryStore, clock: Clock) -> None:
     heartbeat_writer = pulse_of(store, clock)
     start = Start(
-        "orders", 4, 2, Totals(), 1, 7000, lag={ORDERS: 7000}, looked_ms=990, standing=("topic b is not in Kafka",)
+        "orders", 4, 2, Totals(), 1, 7000, lag={ORDERS: 7000}, polled_ms=990, open_problems=("topic b is not in Kafka",)
     )
     heartbeat_writer.started(start)
     heartbeat_writer.ended(RecordError("bad"))  # in the first round
@@ -193,7 +200,7 @@ def round_of(read: int, dead: int, *, ended_ms: int) -> RoundSummary:
 
 def test_what_stands_is_told_until_it_is_over(store: MemoryStore, clock: Clock) -> None:
     heartbeat_writer = pulse_of(store, clock)
-    heartbeat_writer.worked({}, 5, standing=["topic b is not in Kafka"])
+    heartbeat_writer.worked({}, 5, open_problems=["topic b is not in Kafka"])
     assert heartbeat_writer.current.standing == ("topic b is not in Kafka",)
     heartbeat_writer.worked({}, 6)
     assert heartbeat_writer.current.standing == ()
@@ -204,17 +211,17 @@ def test_the_loop_says_when_it_last_looked() -> None:
 
     class Rounds(Observer):
         def round_done(self, done: RoundSummary) -> None:
-            looked.append(done.looked_ms)
+            looked.append(done.polled_ms)
 
     world = World({"flush.size": "2"})
     world.add(range(4))
     world.start().observer = Rounds()
-    assert world.sink.looked_ms is None
+    assert world.sink.polled_ms is None
     world.now += 5_000
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     looked_ms, world.now = world.now, world.now + 60_000
     world.sink.drain(close=Reason.FLUSH_NOW)  # works on what the look before has seen
-    assert world.sink.looked_ms == looked_ms
+    assert world.sink.polled_ms == looked_ms
     assert set(looked) == {looked_ms}
 
 

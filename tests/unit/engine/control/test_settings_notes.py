@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter
 from kafka_s3.engine.control.settings_notes import SettingChange, changes, note_settings, noted, read_notes
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged

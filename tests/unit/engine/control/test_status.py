@@ -8,22 +8,21 @@ import pytest
 
 from kafka_s3.cli.control_text import row_document
 from kafka_s3.engine.control.commands import CommandRequest, Control, ask_pause
-from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
-from kafka_s3.engine.control.limits import Limits
-from kafka_s3.engine.control.sinks import all_known, known_of, sink_names
+from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, HeartbeatWriter, Limits, Phase, Tally
 from kafka_s3.engine.control.status import (
     GREW_OFTEN,
     SinkSnapshot,
     SinkState,
     Standpoint,
+    all_known,
     check_line,
     health,
+    known_of,
     overridden,
     sink_id,
+    sink_names,
     standpoints,
 )
-from kafka_s3.engine.control.tallies import Delay, Tally
 from kafka_s3.engine.log.entry import Progress
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
@@ -193,7 +192,7 @@ def test_sinks_are_found_by_their_state_and_nothing_else_is_taken_for_one() -> N
 def test_the_bucket_tells_everything_of_a_sink_that_ran() -> None:
     world = World({"flush.size": "3"})
     world.add(range(4))
-    world.start().cycle()
+    world.start().poll_and_commit()
     committed = world.entries()[-1]
     world.now += 60_000
     world.start()  # a restart writes an epoch entry, which is no commit of data
@@ -226,7 +225,7 @@ def test_a_glance_says_of_a_sink_what_the_whole_log_says_at_the_price_of_a_few_r
     sink = world.start(observer=writer)
     for turn in range(60):
         world.add(range(3 * turn, 3 * turn + 3))
-        assert sink.cycle()
+        assert sink.poll_and_commit()
         if turn == 55:
             writer.beat()
     ask_pause(world.store, paths, CommandRequest("r", 0, "ann"))
@@ -250,7 +249,7 @@ def test_a_heartbeat_of_another_log_is_not_taken_for_this_ones() -> None:
     world = World({"flush.size": "3"})
     world.add(range(3))
     paths = StatePaths("_kafka_s3", "orders")
-    world.start().cycle()
+    world.start().poll_and_commit()
     world.store.put(paths.heartbeat(), replace(BEAT, version=500, totals=Totals(read=7)).to_json())
     (seen,) = all_known(world.store, "_kafka_s3", seen_ms=world.now)
     assert seen.log == world.log().load()

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.engine.control.limits import DEFAULT, Limits, dead_letters_text, limits_of, percent
-from kafka_s3.engine.control.tallies import Delay, Tally, added, delay
+from kafka_s3.engine.control.heartbeat import (
+    DEFAULT,
+    Delay,
+    Limits,
+    Tally,
+    added,
+    dead_letters_text,
+    delay,
+    limits_of,
+    percent,
+)
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from tests.support.memory_world import settings_of
 

@@ -42,11 +42,11 @@ def world_with_letters() -> World:
     for offset in range(8):
         value = {1: BAD, 4: BAD, 5: None}.get(offset, b'{"n": 1}')
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset, b"key", value, (("h", b"\xff"),)))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.now += 60_000
     for offset in range(3):
         world.kafka.add(OTHER, MemoryRecord(offset, None, None, BAD if offset == 0 else b"{}"))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 
@@ -118,7 +118,7 @@ def test_letters_behind_a_position_that_was_moved_back_are_read_again_and_stand_
         4: LetterState.READ_AGAIN,
         5: LetterState.READ_AGAIN,
     }
-    world.start().cycle()
+    world.start().poll_and_commit()
     again = found(world, LetterSelection(partition=0, states=frozenset({LetterState.OPEN})))
     assert places(again) == [(0, 1), (0, 4), (0, 5)]
 
@@ -128,7 +128,7 @@ def test_recorded_letters_ahead_of_a_position_that_moves_over_a_gap_stay_open() 
     world.start()
     world.add(range(4))
     world.kafka.add(ORDERS, MemoryRecord(4, START_MS, None, BAD))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.frontier() == 0
     write_positions(world.log(), world.kafka, {ORDERS: 2})
 
@@ -140,7 +140,7 @@ def test_a_dead_letter_file_that_is_not_published_yet_is_told_and_the_others_are
     world.start([failure("complete_upload", nth=None, matches=lambda key: "dead-letters" in key)])
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, BAD))
     world.add([1, 2])
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     missing: list[LetterFile] = []
 
     assert found(world, missing=missing) == []
@@ -162,7 +162,7 @@ def test_a_long_log_is_read_in_the_order_of_its_entries() -> None:
     for offset in range(0, 80, 2):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, BAD))
         world.add([offset + 1])
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
     assert [filed.letter.offset for filed in found(world)] == list(range(0, 80, 2))
 

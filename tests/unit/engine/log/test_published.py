@@ -25,7 +25,7 @@ def world_with_an_object(**config: str) -> World:
     world = world_of(3, **config)
     world.start()
     world.add(range(3))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 
@@ -53,7 +53,7 @@ def test_an_object_that_was_deleted_since_stays_away(lost: str, kept: bool) -> N
         world.kafka.trim(ORDERS, start=3)  # retention: every start failed
     world.start()
     world.add(range(3, 6))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert world.numbers() == {SECOND: [3, 4, 5]}
     assert not [gap for entry in world.entries() for gap in entry.gaps]
@@ -81,7 +81,7 @@ def test_a_driver_that_dies_before_the_marker_leaves_the_rest_to_the_next(verb: 
     matches = is_marker if verb == "put" else (lambda key: True)
     world.start([failure(verb, None, matches=matches)])
     world.add(range(3))
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     assert not any(map(is_marker, world.store.objects))
     world.start()
 
@@ -93,9 +93,9 @@ def test_where_only_the_marker_failed_the_objects_are_not_touched_again() -> Non
     world = World({"flush.size": "3"})
     world.start([failure("put", 1, matches=is_marker)])
     world.add(range(3))
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     world.store.delete(FIRST)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert world.numbers() == {}
     assert any(map(is_marker, world.store.objects))
@@ -106,7 +106,7 @@ def test_a_marker_of_a_log_that_was_deleted_says_nothing() -> None:
     for key in [key for key in world.store.objects if "/commits/" in key or key == FIRST]:
         world.store.delete(key)
     world.start([failure("complete_upload", None)])
-    assert not world.sink.cycle()  # entry 2 of epoch 1 once more
+    assert not world.sink.poll_and_commit()  # entry 2 of epoch 1 once more
     world.start()
 
     assert world.numbers() == {FIRST: [0, 1, 2]}
@@ -129,11 +129,11 @@ def test_a_driver_that_was_replaced_takes_no_marker_back() -> None:
     def replaced(key: str) -> None:
         world.start()
         world.add(range(6, 9))
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
     first.log._store = FaultyAt(world, replaced)  # type: ignore[assignment]
     with pytest.raises(Fenced):
-        first.cycle()
+        first.poll_and_commit()
     world.store.delete(f"{FIRST[:-15]}0000000006.json")
     world.start()
 
@@ -163,7 +163,7 @@ def lost_for_good(**config: str) -> World:
     world = World({"flush.size": "3", **config})
     world.start([failure("complete_upload", None)])
     world.add(range(3))
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     abort_all(world)
     world.kafka.trim(ORDERS, start=3)
     return world
@@ -179,7 +179,7 @@ def test_under_gap_the_next_start_records_them_and_goes_on() -> None:
     world = lost_for_good(**{"behavior.on.lost.offsets": "gap"})
     world.start()
     world.add(range(3, 6))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.start()
 
     gaps = [(entry.kind, gap) for entry in world.entries() for gap in entry.gaps]
@@ -196,8 +196,8 @@ def test_under_gap_a_running_sink_records_them_and_goes_on() -> None:
 
     world.start([Fault("put_new", lose, Moment.AFTER, 3)])
     world.add(range(6))
-    world.sink.cycle()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
+    world.sink.poll_and_commit()
 
     gaps = [(entry.kind, gap) for entry in world.entries() for gap in entry.gaps]
     assert gaps == [(EntryKind.POSITION, Gap("orders", 0, 0, 2, "unpublished"))]
@@ -221,7 +221,7 @@ def test_a_driver_that_lost_the_sink_takes_its_uploads_with_it() -> None:
     world.start()
     world.add(range(3, 6))
     with pytest.raises(Fenced):
-        first.cycle()
+        first.poll_and_commit()
 
     assert world.store.uploads == {}
 
@@ -234,7 +234,7 @@ def test_starts_alone_write_checkpoints_too(commits: int, monkeypatch: pytest.Mo
         world.start()
         if commits:
             world.add([offset])
-            world.sink.cycle()
+            world.sink.poll_and_commit()
     found = sorted(key for key in world.store.objects if "/checkpoints/" in key)
     world.start()
     entries = [key for verb, key in world.calls if verb == "get" and "/commits/" in key]
@@ -252,7 +252,7 @@ def test_a_checkpoint_that_fails_is_made_good_by_the_next_entry(monkeypatch: pyt
     )
     for offset in range(EVERY):
         world.add([offset])
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
 
     assert [key[-10:] for key in world.store.objects if "/checkpoints/" in key] == [f"{EVERY:05d}.json"]
 
@@ -261,7 +261,7 @@ def test_the_marker_of_dead_letters_alone_is_written_too() -> None:
     world = World({"flush.size": "100", **TOLERANT, "tail.check.interval.ms": "0"})
     world.start()
     world.kafka.add(ORDERS, MemoryRecord(0, world.now, None, b"{"))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     (marker,) = [data for key, data in world.store.objects.items() if is_marker(key)]
     assert json.loads(marker)["version"] == 2

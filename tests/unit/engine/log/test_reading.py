@@ -20,7 +20,7 @@ def test_a_start_asks_for_several_entries_at_a_time(monkeypatch: pytest.MonkeyPa
     world.start()
     for offset in range(7):
         world.add([offset])
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     asked, another = list[str](), Event()
 
     def answered_late(key: str) -> None:

@@ -31,7 +31,7 @@ def in_pieces(*plan: Fault, loses: bool = False) -> World:
     for first in (0, 3, 6):
         world.add(range(first, first + 3))
         if first < 6:
-            world.sink.cycle()
+            world.sink.poll_and_commit()
     return world
 
 
@@ -47,8 +47,8 @@ def assert_as_counted(world: World) -> None:
 
 def test_the_entry_counts_what_was_made_again() -> None:
     whole, broken = in_pieces(), in_pieces(loses=True)
-    assert whole.sink.cycle()
-    assert broken.sink.cycle()
+    assert whole.sink.poll_and_commit()
+    assert broken.sink.poll_and_commit()
 
     assert whole.objects() == broken.objects()
     assert whole.entries()[-1].totals.bytes != broken.entries()[-1].totals.bytes
@@ -62,14 +62,14 @@ def test_the_entry_counts_what_was_made_again() -> None:
 )
 def test_a_start_ends_what_was_begun(verb: str, where: str) -> None:
     world = in_pieces(failure(verb, None, matches=lambda key: where in key), loses=True)
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     world.start()
     assert_as_counted(world)
 
 
 def test_of_two_drivers_the_one_that_was_first_counts() -> None:
     world = in_pieces()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     entry, paths, store = world.entries()[-1], world.log().paths, world.store
     (file,) = entry.files
     ours, theirs = (replace(file, upload=Upload(file.key, store.create_upload(file.key), ("e",), 1)) for _ in range(2))

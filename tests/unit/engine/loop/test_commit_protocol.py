@@ -133,7 +133,7 @@ class TwoDrivers(RuleBasedStateMachine):
     @rule(index=st.sampled_from([0, 1]))
     def cycle(self, index: int) -> None:
         driver = self.living(index)
-        driver.run(driver.sink.cycle)
+        driver.run(driver.sink.poll_and_commit)
 
     @rule(index=st.sampled_from([0, 1]))
     def restart(self, index: int) -> None:
@@ -148,7 +148,7 @@ class TwoDrivers(RuleBasedStateMachine):
     def crash(self, index: int, verb: str, moment: Moment, nth: int) -> None:
         driver = self.living(index)
         driver.arm(verb, moment, nth, action=driver.die)
-        driver.run(driver.sink.cycle)
+        driver.run(driver.sink.poll_and_commit)
 
     @rule(index=st.sampled_from([0, 1]), verb=st.sampled_from(WRITES), moment=st.sampled_from(list(Moment)))
     def crash_while_starting(self, index: int, verb: str, moment: Moment) -> None:
@@ -169,7 +169,7 @@ class TwoDrivers(RuleBasedStateMachine):
 
         driver = self.living(index)
         driver.arm(verb, moment, nth, action=fail)
-        driver.run(driver.sink.cycle)
+        driver.run(driver.sink.poll_and_commit)
 
     @rule(
         index=st.sampled_from([0, 1]),
@@ -183,14 +183,14 @@ class TwoDrivers(RuleBasedStateMachine):
         def other() -> None:
             struck.append(True)
             self.drivers[1 - index] = self.started()
-            self.drivers[1 - index].run(self.drivers[1 - index].sink.cycle)
+            self.drivers[1 - index].run(self.drivers[1 - index].sink.poll_and_commit)
 
         paused.arm(verb, moment, nth, action=other)
-        paused.run(paused.sink.cycle)
+        paused.run(paused.sink.poll_and_commit)
         if struck and not paused.dead:  # it may finish the entry it was at, and is fenced at its next
             before = self.lasting()
             self.deliver(PARTITIONS[0], [GOOD] * 6, 0, 0)
-            paused.run(paused.sink.cycle)
+            paused.run(paused.sink.poll_and_commit)
             assert paused.fenced
             assert self.lasting() == before
 
@@ -212,7 +212,7 @@ class TwoDrivers(RuleBasedStateMachine):
                 driver.die()
 
         driver.arm("put_new", Moment.AFTER, 1, action=abort_all)
-        driver.run(driver.sink.cycle)
+        driver.run(driver.sink.poll_and_commit)
 
     def teardown(self) -> None:
         last = self.started()
@@ -278,7 +278,7 @@ def test_the_lost_answer_of_an_entry_put_is_recognised_by_its_commit_id() -> Non
     world.start([lost_answer("put_new", 3, matches=is_entry)])
     world.add(range(3))
 
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [entry.kind for entry in world.entries()] == [EntryKind.EPOCH, EntryKind.POSITION, EntryKind.DATA]
     assert world.numbers() == {"topics/orders/partition=0/orders+0+0000000000.json": [0, 1, 2]}
 
@@ -291,10 +291,10 @@ def test_an_entry_that_can_be_neither_put_nor_read_back_is_settled_by_the_next_c
     ])  # fmt: skip
     world.add(range(3))
 
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     assert world.objects() == {}
     world.add([3])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [entry.kind for entry in world.entries()] == [EntryKind.EPOCH, EntryKind.POSITION, EntryKind.DATA]
     assert list(world.numbers().values()) == [[0, 1, 2]]
 
@@ -306,8 +306,8 @@ def test_an_undecided_entry_is_settled_by_a_restart_too() -> None:
         failure("get", None, matches=lambda key: key.endswith("2.json")),
     ])  # fmt: skip
     world.add(range(3))
-    assert not world.sink.cycle()
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
+    assert not world.sink.poll_and_commit()
     world.start()
 
     assert list(world.numbers().values()) == [[0, 1, 2]]
@@ -317,11 +317,11 @@ def test_an_entry_that_the_store_did_not_take_is_put_again_before_anything_else(
     world = world_of(3)
     world.start([failure("put_new", n, matches=is_entry) for n in (3, 4, 5)])
     world.add(range(3))
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     assert world.objects() == {}
     world.add(range(3, 6))
 
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert [
         sum(p.frontier for p in entry.progress.values()) for entry in world.entries() if entry.kind is EntryKind.DATA
     ] == [3, 6]
@@ -341,10 +341,10 @@ def test_a_round_that_ends_at_a_later_try_is_told_once_with_what_it_wrote(faults
     world, told = world_of(3), Told()
     world.start(faults, told)
     world.add(range(3))
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     assert (len(told.rounds), len(told.texts)) == (int(faults[0].verb == "complete_upload"), 1)
 
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     (done,) = told.rounds
     assert (done.version, done.read, done.totals.written, done.totals.files, sum(done.lag.values())) == (2, 3, 3, 1, 0)
 
@@ -354,12 +354,12 @@ def test_an_undecided_entry_that_another_driver_has_overtaken_fences_this_one() 
     world.start([failure("put_new", n, matches=is_entry) for n in (3, 4, 5)])
     world.add(range(3))
     first = world.sink
-    assert not first.cycle()
+    assert not first.poll_and_commit()
     world.start()
 
     with pytest.raises(Fenced):
-        first.cycle()
-    assert world.sink.cycle()
+        first.poll_and_commit()
+    assert world.sink.poll_and_commit()
     assert list(world.numbers().values()) == [[0, 1, 2]]
 
 
@@ -374,7 +374,7 @@ def test_a_publication_that_failed_is_finished_before_anything_else_is_committed
     world = world_of(3, **{"topics.refresh.interval.ms": "1000", "topics.regex": "orders.*", "topics": ""})
     world.start([failure("complete_upload", 1)])
     world.add(range(3))
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     world.now += 2000
     world.kafka.create(TopicPartition("orders-new", 0))
     commits: list[str] = []
@@ -383,7 +383,7 @@ def test_a_publication_that_failed_is_finished_before_anything_else_is_committed
         world.store.put_new,
     )  # type: ignore[method-assign]
 
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert commits == ["topics/orders/partition=0/orders+0+0000000000.json"]
 
 
@@ -422,7 +422,7 @@ def test_after_a_hundred_entries_a_start_reads_the_checkpoint_and_little_else() 
     world.start()
     for offset in range(110):
         world.add([offset])
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     before = world.log().load()
     world.start()
     read = [key for verb, key in world.calls if verb == "get"]
@@ -443,9 +443,9 @@ def test_an_upload_that_is_gone_is_written_again_with_the_same_content() -> None
             time = world.now + offset % 2 * 3_600_000
             world.kafka.add(PARTITIONS[0], MemoryRecord(offset, time, None, json.dumps({"n": offset}).encode()))
     whole.start()
-    whole.sink.cycle()
+    whole.sink.poll_and_commit()
     broken.start([Fault("put_new", lambda key: abort_all(broken), Moment.AFTER, 3)])
-    assert broken.sink.cycle()
+    assert broken.sink.poll_and_commit()
 
     assert broken.objects() == whole.objects()
     assert len(broken.objects()) == 2
@@ -464,10 +464,10 @@ def test_a_file_of_two_field_tuples_with_one_path_is_written_again() -> None:
                 PARTITIONS[0], MemoryRecord(offset, world.now, None, json.dumps({"n": offset, **pair}).encode())
             )
     whole.start()
-    whole.sink.cycle()
+    whole.sink.poll_and_commit()
     assert whole.numbers() == {"topics/orders/a=x/b=y/b=z/orders+0+0000000000.json": [0, 1, 2, 3]}
     broken.start([Fault("put_new", lambda key: abort_all(broken), Moment.AFTER, 3)])
-    assert broken.sink.cycle()
+    assert broken.sink.poll_and_commit()
 
     assert broken.objects() == whole.objects()
 
@@ -489,7 +489,7 @@ def test_an_upload_that_is_gone_from_kafka_too_stops_the_sink_with_key_and_offse
 
     expected = r"topics/orders/partition=0/orders\+0\+0000000000\.json \(offsets 0 to 2\)"
     with pytest.raises(OffsetsLost, match=expected):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     with pytest.raises(OffsetsLost, match=expected):
         world.start()
 
@@ -501,5 +501,5 @@ def test_a_driver_that_lost_the_sink_says_who_has_it() -> None:
     world.add(range(3))
 
     with pytest.raises(Fenced, match=r"owned by another driver.*epoch 2.*one driver per sink name"):
-        first.cycle()
+        first.poll_and_commit()
     assert world.objects() == {}

@@ -30,7 +30,7 @@ def come(world: World, tp: TopicPartition, offset: int, at_ms: int) -> None:
 def work(world: World) -> None:
     world.sink.poll()
     world.sink.drain()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
 
 def marked(world: World) -> dict[str, dict[str, Any]]:
@@ -60,14 +60,14 @@ def test_the_last_directory_of_a_topic_that_goes_quiet_is_marked_when_its_time_e
     del world.calls[:]
     for minute in range(1, 60):
         world.now = START_MS + minute * 60_000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert (marked(world), world.calls) == ({}, [])
     world.now = START_MS + HOUR
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert marked(world).keys() == {"h=10"}
     assert [verb for verb, _ in world.calls] == ["head", "put", "put"]  # still the owner? the marker, the state
     world.now += 10 * HOUR
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert len(world.calls) == 3
 
 
@@ -81,7 +81,7 @@ def test_records_that_wait_hold_the_marker_of_a_quiet_topic_until_they_are_commi
     for _ in range(3):
         world.now += 40 * 60_000
         held = marked(world)
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert (held, marked(world)["h=10"]["records"]) == ({}, 3)
 
 
@@ -93,9 +93,9 @@ def test_a_driver_that_was_replaced_marks_nothing_on_a_quiet_topic() -> None:
     world.start()
     world.now = START_MS + HOUR
     with pytest.raises(Fenced):
-        replaced.cycle()
+        replaced.poll_and_commit()
     assert marked(world) == {}
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert marked(world).keys() == {"h=10"}
 
 
@@ -107,7 +107,7 @@ def test_a_marker_that_could_not_be_written_on_a_quiet_topic_is_written_in_the_n
     for _ in range(2):
         world.now = max(world.now + 1, START_MS + HOUR)
         held = marked(world)
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert (held, marked(world).keys()) == ({}, {"h=10"})
 
 
@@ -118,7 +118,7 @@ def test_records_are_counted_once_though_their_keys_lie_beside_them() -> None:
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, b"k", b'{"n":1}'))
     work(world)
     world.now = START_MS + HOUR
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert {name: (one["files"], one["records"]) for name, one in marked(world).items()} == {"h=10": (1, 1)}
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.engine.log.entry import CommitEntry
-from kafka_s3.engine.loop.behaviour import FIRST_LIMIT
-from kafka_s3.engine.loop.partition_state import LEAST_LIMIT
+from kafka_s3.engine.loop.planner import FIRST_LIMIT, LEAST_LIMIT
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
@@ -32,7 +31,7 @@ def test_a_task_stops_when_it_has_closed_so_many_files_and_the_round_goes_on() -
     world = World({"flush.size": "3", "commit.max.files": "4"}, batch_size=6)
     world.add(range(100))
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert written(world) == [[n, n + 1, n + 2] for n in range(0, 99, 3)]
     assert max(len(entry.files) for entry in world.entries()) <= 4 + 1  # what a batch closes at once
@@ -45,7 +44,7 @@ def test_a_batch_of_which_each_record_closes_a_file_is_not_closed_in_one_go() ->
     world = World({"flush.size": "1", "commit.max.files": "20"}, batch_size=1000)
     world.add(range(1000))
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert written(world) == [[n] for n in range(1000)]
     assert {len(entry.files) for entry in with_files(world)} == {20}
@@ -58,7 +57,7 @@ def test_a_batch_in_which_many_open_files_close_again_and_again_is_not_closed_in
     for n in range(3000):
         world.kafka.add(ORDERS, MemoryRecord(n, world.now, None, b'{"n":%d,"d":%d}' % (n, n % 100)))
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert sorted(n for numbers in world.numbers().values() for n in numbers) == [*range(3000)]
     assert max(len(entry.files) for entry in with_files(world)) <= 100 + 100  # what closes at once
@@ -78,7 +77,7 @@ def test_however_few_files_a_task_may_close_the_objects_are_the_same(
     for more in polls:
         world.add(range(added, added + more))
         added += more
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert written(world) == [[*range(first, min(first + flush, added))] for first in range(0, added, flush)]
@@ -100,9 +99,9 @@ def test_a_full_task_reads_less_the_next_time_and_then_more_again() -> None:
     world.add(range(10))
     world.start()
     world.sink.poll()
-    world.sink.step()
+    world.sink.commit_due()
     assert world.sink.partition_states[ORDERS].limit == LEAST_LIMIT
-    world.sink.step()
+    world.sink.commit_due()
     assert world.sink.partition_states[ORDERS].limit == 2 * LEAST_LIMIT
     assert world.frontier() == 10
     assert FIRST_LIMIT > 2 * LEAST_LIMIT
@@ -113,7 +112,7 @@ def test_the_reports_of_a_turn_are_committed_in_portions() -> None:
     for tp in PARTITIONS:
         world.add(range(3), tp=tp)
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert [len(entry.files) for entry in with_files(world)] == [3, 3, 3]
     assert {tp: world.frontier(tp) for tp in PARTITIONS} == dict.fromkeys(PARTITIONS, 3)
@@ -129,10 +128,10 @@ def test_a_portion_that_does_not_get_through_leaves_the_next_ones_to_another_rea
         for n in (3, 4, 5)
     ]
     world.start([failure("complete_upload", 1)] if known else entries)
-    assert world.sink.cycle() is known  # one file that is not visible yet holds no other portion
+    assert world.sink.poll_and_commit() is known  # one file that is not visible yet holds no other portion
     left = len(world.store.uploads)
     world.now += 60_000
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert left <= 3  # of nine files; those of the other portions are aborted
     assert len(written(world)) == 9

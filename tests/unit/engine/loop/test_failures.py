@@ -10,8 +10,8 @@ from threading import Event
 import pytest
 
 from kafka_s3.engine.log.entry import read_entry
-from kafka_s3.engine.loop.partition_state import PartitionState
-from kafka_s3.engine.loop.retries import Retries, at_once
+from kafka_s3.engine.loop.failures import Retries, at_once
+from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.engine.loop.runner import run_available_now
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import (
@@ -31,7 +31,7 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
-from kafka_s3.run.spark.attempts import TaskTime, within
+from kafka_s3.run.spark.task import TaskTime, within
 from kafka_s3.store.faults import Fault, FaultyStore, failure
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
@@ -72,13 +72,13 @@ def test_a_bad_record_stops_its_topic_partition_and_the_others_go_on() -> None:
     world, told = world_of_two(), Warnings()
     spoil(world)
     world.start(observer=told)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.add(range(3, 6), tp=SECOND)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert numbers(world, SECOND) == [*range(6)]
     assert numbers(world, FIRST) == []
-    (problem,) = world.sink.problems
+    (problem,) = world.sink.open_problems
     assert problem.startswith(
         "orders-0 has stopped at 2024-01-15T10:00:00Z: Sink orders cannot pass over orders-0 offset 3"
     )
@@ -101,7 +101,7 @@ def test_under_the_scope_of_the_sink_it_stops_once_the_others_are_committed() ->
     spoil(world)
     world.start()
     with pytest.raises(RecordError, match="cannot pass over orders-0 offset 3"):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert numbers(world, SECOND) == [0, 1, 2]
 
 
@@ -112,7 +112,7 @@ def test_where_all_have_stopped_the_sink_ends_with_the_first_reason_and_has_told
     spoil(world)
     world.kafka.trim(SECOND, start=2)
     with pytest.raises(OffsetsLost, match="orders-1: wanted 0, available from 2") as ended:
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert ended.value.exit_code == 1
     assert [text.partition(" at ")[0] for text in told.texts[-2:]] == ["orders-0 has stopped", "orders-1 has stopped"]
 
@@ -121,40 +121,40 @@ def test_a_restart_tries_again_what_had_stopped() -> None:
     world = world_of_two()
     spoil(world)
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.records[FIRST].pop()
     world.add([3], tp=FIRST)
     world.start()
-    assert world.sink.cycle()
-    assert (numbers(world, FIRST), world.sink.problems) == ([0, 1, 2], ())
+    assert world.sink.poll_and_commit()
+    assert (numbers(world, FIRST), world.sink.open_problems) == ([0, 1, 2], ())
 
 
 def test_offsets_that_are_lost_stop_their_topic_partition_alone() -> None:
     world = world_of_two(**{"behavior.on.lost.offsets": "fail"})
     world.start()
     world.kafka.trim(FIRST, start=2)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.add(range(3, 6), tp=SECOND)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert numbers(world, SECOND) == [*range(6)]
     assert isinstance(world.sink.failures.stopped[FIRST].error, OffsetsLost)
-    assert world.sink.lag()[FIRST] == 3
+    assert world.sink.topics.lag()[FIRST] == 3
 
 
 def test_a_log_that_was_cut_stops_alone_and_how_far_it_is_behind_is_still_seen() -> None:
     world = world_of_two(**{"behavior.on.lost.offsets": "fail"})
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.cut(FIRST, at=1)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.add(range(1, 9), tp=FIRST)
     world.add(range(3, 6), tp=SECOND)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert numbers(world, SECOND) == [*range(6)]
     assert isinstance(world.sink.failures.stopped[FIRST].error, OffsetsLost)
-    assert world.sink.lag()[FIRST] == 6
+    assert world.sink.topics.lag()[FIRST] == 6
 
 
 def test_a_topic_that_was_created_again_stops_alone() -> None:
@@ -164,7 +164,7 @@ def test_a_topic_that_was_created_again_stops_alone() -> None:
     world.kafka.ids["refunds"] = "another"
     world.add(range(3), tp=FIRST)
     world.now += 10
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert numbers(world, FIRST) == [0, 1, 2]
     assert isinstance(world.sink.failures.stopped[other].error, TopicRecreated)
 
@@ -176,7 +176,7 @@ def test_too_many_dead_letters_stop_those_that_have_them() -> None:
     for offset in range(3, 200):
         spoil(world, FIRST, offset)
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.sink.failures.stopped.keys() == {FIRST}
     assert numbers(world, SECOND) == [*range(100)]
 
@@ -185,7 +185,7 @@ def test_a_bucket_that_refuses_one_key_for_good_stops_that_topic_partition() -> 
     world = world_of_two()
     refusal = StorageError("CreateMultipartUpload was refused (403 AccessDenied).")
     world.start([failure("create_upload", None, matches=lambda key: "orders+0+" in key, error=refusal)])
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert (numbers(world, FIRST), numbers(world, SECOND)) == ([], [0, 1, 2])
     assert world.sink.failures.stopped.keys() == {FIRST}
 
@@ -210,24 +210,24 @@ class Failing:
 def test_what_may_pass_is_tried_again_alone_with_growing_pauses() -> None:
     world = world_of_two(**{"retry.backoff.ms": "1000", "errors.retry.delay.max.ms": "3000"})
     world.start([failure("create_upload", nth, matches=lambda key: "orders+0+" in key) for nth in (1, 2)])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     first = world.sink.failures.passing[FIRST]
     assert (first.tries, numbers(world, SECOND)) == (1, [0, 1, 2])
     assert 500 <= (first.next_ms or 0) - world.now <= 1000
 
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.sink.failures.passing[FIRST].tries == 1, "not before its pause is over"
     world.now += 1000
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     second = world.sink.failures.passing[FIRST]
     assert (second.tries, second.since_ms) == (2, first.since_ms)
     assert 1000 <= (second.next_ms or 0) - world.now <= 2000
-    assert "orders-0 fails since 2024-01-15T10:00:00Z" in world.sink.problems[0]
-    assert "Tried 2 times, next at" in world.sink.problems[0]
+    assert "orders-0 fails since 2024-01-15T10:00:00Z" in world.sink.open_problems[0]
+    assert "Tried 2 times, next at" in world.sink.open_problems[0]
 
     world.now += 2000
-    world.sink.cycle()
-    assert (numbers(world, FIRST), world.sink.problems) == ([0, 1, 2], ())
+    world.sink.poll_and_commit()
+    assert (numbers(world, FIRST), world.sink.open_problems) == ([0, 1, 2], ())
 
 
 def test_a_registry_is_waited_for_as_long_as_its_patience_lasts_and_costs_its_topic_only() -> None:
@@ -235,7 +235,7 @@ def test_a_registry_is_waited_for_as_long_as_its_patience_lasts_and_costs_its_to
     world.start()
     world.sink.source = world.sink.retries.source = Failing(world.kafka, iter([RegistryUnavailable("away")] * 99))
     for _ in range(10):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
         world.now += 1000
     assert world.sink.failures.stopped.keys() == {FIRST}
     assert numbers(world, SECOND) == [0, 1, 2]
@@ -277,7 +277,7 @@ def test_what_nobody_foresaw_stops_its_topic_partition_and_says_where() -> None:
 
     world.start()
     world.sink.source = world.sink.retries.source = Broken(pipeline, world.store)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     found = world.sink.failures.stopped[FIRST].error
     assert isinstance(found, TaskDefect)
     assert "KeyError at test_failures.py:" in str(found)
@@ -297,10 +297,10 @@ def completion(tp: TopicPartition, *nth: int | None, error: SinkError | None = N
 def test_a_file_that_cannot_be_completed_waits_and_later_entries_name_it_until_it_is_visible() -> None:
     world = world_of_two(**{"retry.backoff.ms": "1000", "errors.retry.delay.max.ms": "1000"})
     world.start(completion(FIRST, 1, 2))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.add(range(3, 6), tp=SECOND)
     world.add(range(3, 6), tp=FIRST)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     last = world.sink.log.last
     assert last is not None
@@ -309,7 +309,7 @@ def test_a_file_that_cannot_be_completed_waits_and_later_entries_name_it_until_i
     assert world.frontier(FIRST) == 3, "its next records are not read before"
     for _ in range(3):
         world.now += 1000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert numbers(world, FIRST) == [*range(6)]
     assert world.sink.log.waiting == ()
 
@@ -317,9 +317,9 @@ def test_a_file_that_cannot_be_completed_waits_and_later_entries_name_it_until_i
 def test_an_entry_that_names_waiting_files_cannot_be_overlooked_by_an_older_version() -> None:
     world = world_of_two()
     world.start(completion(FIRST, None))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.add(range(3, 6), tp=SECOND)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     entries = [json.loads(data) for key, data in sorted(world.store.objects.items()) if "/commits/" in key]
     assert [entry["format"] for entry in entries[:-1]] == [1] * (len(entries) - 1)
     assert entries[-1]["format"] == 2
@@ -330,9 +330,9 @@ def test_an_entry_that_names_waiting_files_cannot_be_overlooked_by_an_older_vers
 def test_a_driver_that_takes_over_completes_what_waits() -> None:
     world = world_of_two()
     world.start(completion(FIRST, None))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.add(range(3, 6), tp=SECOND)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert numbers(world, FIRST) == []
     world.start()
     assert numbers(world, FIRST) == [0, 1, 2]
@@ -342,12 +342,12 @@ def test_a_driver_that_takes_over_completes_what_waits() -> None:
 def test_a_driver_that_cannot_complete_it_either_starts_all_the_same_and_names_it() -> None:
     world, told = world_of_two(), Warnings()
     world.start(completion(FIRST, None))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.start(completion(FIRST, None), told)
     world.add(range(3, 6), tp=SECOND)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert numbers(world, SECOND) == [*range(6)]
-    assert any(text.startswith("orders-0 fails since") for text in world.sink.problems)
+    assert any(text.startswith("orders-0 fails since") for text in world.sink.open_problems)
     world.start()
     assert numbers(world, FIRST) == [0, 1, 2]
 
@@ -356,13 +356,13 @@ def test_a_driver_that_cannot_complete_it_either_starts_all_the_same_and_names_i
 def test_a_waiting_file_whose_upload_goes_is_made_again(codec: str) -> None:
     world = world_of_two(**{"retry.backoff.ms": "1000", "s3.compression.type": codec})
     world.start(completion(FIRST, 1))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.add(range(3, 6), tp=SECOND)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     for upload_id, upload in world.store.uploads.items():
         world.store.abort_upload(upload.key, upload_id)
     world.now += 60_000
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert numbers(world, FIRST) == [0, 1, 2]
     assert world.store.uploads == {}
     assert world.sink.log.waiting == ()
@@ -374,11 +374,11 @@ def test_followers_wait_until_all_files_are_visible_and_then_catch_up() -> None:
     )
     spoil(world, SECOND)
     world.start(completion(FIRST, 1))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert "dlq" not in world.kafka.produced
     world.now += 60_000
-    world.sink.cycle()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
+    world.sink.poll_and_commit()
     assert len(world.kafka.produced["dlq"]) == 1
 
 
@@ -391,7 +391,7 @@ def test_a_fence_wins_over_a_bucket_that_takes_no_aborts() -> None:
     first = world.start([failure("abort_upload", None, error=away)])
     world.start()
     with pytest.raises(Fenced):
-        first.cycle()
+        first.poll_and_commit()
 
 
 def test_a_driver_that_learns_of_its_successor_from_a_lost_upload_leaves_no_upload_of_the_others() -> None:
@@ -401,7 +401,7 @@ def test_a_driver_that_learns_of_its_successor_from_a_lost_upload_leaves_no_uplo
     gone = failure("upload_part", 1, matches=lambda key: "orders+0+" in key, error=UploadMissing("gone"))
     world.kafka.store = FaultyStore(world.store, [gone])
     with pytest.raises(Fenced):
-        first.cycle()
+        first.poll_and_commit()
     assert world.store.uploads == {}
 
 
@@ -463,7 +463,7 @@ def test_a_late_task_reports_what_it_has_and_the_rest_follows() -> None:
             return [kafka.pipeline().outcome(one, batches, kafka.store, is_late=late)]
 
     world.sink.source = Late(kafka.pipeline, kafka.store)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert numbers(world, FIRST) == [*range(10)]
     assert len([entry for entry in world.entries() if entry.files]) > 1
     assert not [key for key in world.store.objects if key.startswith(f"{STATE}orders/open/")]

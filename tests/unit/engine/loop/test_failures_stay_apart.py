@@ -17,8 +17,7 @@ from functools import cache
 import pytest
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import PartitionedKeys
-from kafka_s3.engine.loop.retries import Outcomes
+from kafka_s3.engine.loop.failures import Outcomes
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.open_files.state_object import state_uploads
 from kafka_s3.engine.task.worker import Pipeline
@@ -138,7 +137,7 @@ class Case:
         self.draw = random.Random(seed)
         self.keeps = self.draw.random() < 0.7
         self.world = World({**CONFIG, "tail.state.enable": str(self.keeps).lower()}, topics=PARTITIONS)
-        self.keys = PartitionedKeys(connect_names(self.world.settings))
+        self.keys = connect_names(self.world.settings)
         self.sent: dict[TopicPartition, int] = dict.fromkeys(PARTITIONS, 0)
         self.trouble: Trouble | None = None
         self.dies_at = 0
@@ -231,11 +230,11 @@ class Case:
                 self.sink.poll()
                 self.sink.try_drain(close=Reason.FLUSH_NOW)
             else:
-                self.sink.cycle()
+                self.sink.poll_and_commit()
             self.later.run(0.6)
             self._zombies_work()
             if self.draw.random() < 0.5:
-                self.sink.cycle()
+                self.sink.poll_and_commit()
                 self._zombies_work()
         except Died:
             self.dies_at = 0
@@ -286,7 +285,7 @@ class Case:
             if self.sink.try_drain(close=Reason.FLUSH_NOW) and self._all_written():
                 break
         self.world.now += 700_000
-        self.sink.cycle()
+        self.sink.poll_and_commit()
         self.sink.end()
 
     def _all_written(self) -> bool:
@@ -296,7 +295,7 @@ class Case:
 
     def judge(self) -> None:
         assert self.sink.failures.known == {}
-        assert self.sink.problems == ()
+        assert self.sink.open_problems == ()
         objects = {key: data for key, data in self.world.store.objects.items() if not key.startswith(STATE)}
         written = Counter((row["tp"], row["n"]) for key, data in objects.items() for row in rows(key, data))
         assert written == Counter(

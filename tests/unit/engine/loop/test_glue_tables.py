@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.glue_tables import PATIENCE_MS, GlueTables, merged_table
+from kafka_s3.followers.glue import PATIENCE_MS, GlueTables, merged_table
 from kafka_s3.model.errors import ConfigError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.wiring.ddl import table_in_bucket
+from kafka_s3.run.wiring.followers import table_in_bucket
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -150,7 +150,7 @@ def test_a_refused_table_holds_up_no_other_topic_and_misses_nothing_once_it_is_m
     world.start()
     for tp, directory in ((ORDERS, "a"), (payments, "p")):
         world.kafka.add(tp, MemoryRecord(0, START_MS, None, json.dumps({"d": directory, "n": 1}).encode()))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     other = {"Name": "orders", "PartitionKeys": [], "StorageDescriptor": {"Location": "s3://other/"}}
     catalog.tables["orders"] = other
     one, log = follower(world, catalog, [])

@@ -34,13 +34,13 @@ def holding(records: int = 10, **config: str) -> World:
     world = World({**CONFIG, **config})
     world.start()
     world.add(range(records))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.sink.partition_states[ORDERS].first_unread == records
     return world
 
 
 def flushed(world: World) -> None:
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
 
@@ -83,7 +83,7 @@ def test_open_files_that_were_kept_under_several_leader_epochs_are_believed_afte
     """The epoch of the frontier is older than that of the open files, whose records came under the new leader."""
     world, told = holding(), Warnings()
     regrow(world, at=10, until=14)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.cut(ORDERS, at=14)
     world.start(observer=told)
     world.add(range(14, 16))
@@ -96,10 +96,10 @@ def test_open_files_of_a_partition_that_nobody_leads_are_believed_only_once_thei
     world, told = holding(), Warnings()
     world.kafka.leaderless = {ORDERS}
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     regrow(world, at=4, until=14)
     world.start(observer=told)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.leaderless = set()
     flushed(world)
 
@@ -114,11 +114,11 @@ def test_recorded_dead_letters_of_a_log_that_was_cut_and_has_grown_again_hide_no
     world.add(range(3))
     for offset in (3, 5):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{"))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([3, 5])
     regrow(world, at=4, until=14)
     world.start(observer=told)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([3])
     flushed(world)
 
@@ -132,10 +132,10 @@ def test_recorded_dead_letters_of_a_log_that_is_shorter_after_a_restart_hide_no_
     world.start()
     world.add(range(3))
     world.kafka.add(ORDERS, MemoryRecord(3, START_MS, None, b"{"))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.cut(ORDERS, at=2)
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.add(range(2, 6))
     flushed(world)
 
@@ -150,7 +150,7 @@ def test_a_sink_that_began_at_the_end_of_a_log_notices_that_it_was_cut_before_an
     regrow(world, at=4, until=14)
     world.start()
     with pytest.raises(OffsetsLost, match=r"orders-0 was truncated at 4, before 10, .* has grown again to 14"):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
 
 def test_a_position_behind_a_gap_is_of_the_log_that_was_looked_at() -> None:
@@ -158,11 +158,11 @@ def test_a_position_behind_a_gap_is_of_the_log_that_was_looked_at() -> None:
     world, told = World({**CONFIG, **GAP, "tail.state.enable": "false", "flush.size": "2"}), Warnings()
     world.start()
     world.add(range(2))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.cut(ORDERS, at=2)
     world.add(range(2, 9))
     world.kafka.trim(ORDERS, start=6)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.log().load().progress[ORDERS].leader_epoch == 1
     world.start(observer=told)
     flushed(world)
@@ -175,14 +175,14 @@ def test_a_topic_that_was_created_again_is_not_compared_with_the_log_of_the_old_
     world.start()
     world.kafka.cuts[ORDERS] = [0, 0]
     world.add(range(2))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.records[ORDERS].clear()
     world.kafka.cuts.clear()
     world.kafka.ids["orders"] = "again"
     world.now += 600_000
     asked = world.kafka.cut_before
     world.kafka.cut_before = lambda known: asked(known) if not known else pytest.fail(str(known))  # type: ignore[method-assign]
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.sink.partition_states[ORDERS].leader_epoch == 0
 
 
@@ -201,7 +201,7 @@ def test_records_that_retention_took_while_open_files_held_them_are_written(
     if restarts:
         world.start(observer=told)
     world.sink.topics.observer = told
-    world.sink.poll() if first == "a flush" else world.sink.cycle()
+    world.sink.poll() if first == "a flush" else world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert list(world.numbers().values()) == [list(range(12))]
@@ -227,7 +227,7 @@ def test_what_open_files_hold_is_written_before_a_gap_and_the_rest_behind_it(res
     if restarts:
         world.start(observer=told)
     world.sink.topics.observer = told
-    world.sink.poll() if first == "a flush" else world.sink.cycle()
+    world.sink.poll() if first == "a flush" else world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert list(world.numbers().values()) == [list(range(10)), list(range(15, 20))]
@@ -244,7 +244,7 @@ def test_what_open_files_hold_is_written_before_a_sink_stops_for_what_is_lost_be
     world.kafka.trim(ORDERS, start=15)
     world.start()
     with pytest.raises(OffsetsLost, match="orders-0: wanted 10, available from 15"):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
     assert list(world.numbers().values()) == [list(range(10))]
     world.settings = settings_of({**CONFIG, **GAP})
@@ -257,7 +257,7 @@ def test_what_one_topic_partition_holds_is_written_before_the_sink_stops_for_ano
     world = World(CONFIG, topics=(ORDERS, SECOND))
     world.start()
     world.add(range(10))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.add(range(10, 20))
     world.add(range(8), tp=SECOND)
     for tp, start in ((ORDERS, 15), (SECOND, 5)):
@@ -266,7 +266,7 @@ def test_what_one_topic_partition_holds_is_written_before_the_sink_stops_for_ano
     with pytest.raises(
         OffsetsLost, match="orders-0: wanted 10, available from 15; orders-1: wanted 0, available from 5"
     ):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
     assert list(world.numbers().values()) == [list(range(10))]
 

@@ -229,7 +229,7 @@ class Case:
             )  # fmt: skip
             sink.open()
             for _ in range(CYCLES):
-                sink.cycle()
+                sink.poll_and_commit()
                 process.pause()
             if last:
                 sink.poll()

@@ -90,7 +90,7 @@ class Schedule:
             self.world.kafka.add(tp, MemoryRecord(offset, START_MS, None, value))
 
     def _cycle(self) -> None:
-        assert self.world.sink.cycle()
+        assert self.world.sink.poll_and_commit()
 
     def _flush(self) -> None:
         self.world.sink.poll()

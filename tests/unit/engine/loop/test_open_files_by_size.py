@@ -61,7 +61,7 @@ def divided(config: dict[str, str], values: list[bytes | None], cuts: Iterable[i
         for offset in range(first, until):
             world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, b"k%d" % offset, values[offset]))
         world.now += 1000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert not [key for key in world.store.objects if key.startswith(f"{STATE}orders/open/")]
     assert not world.store.uploads

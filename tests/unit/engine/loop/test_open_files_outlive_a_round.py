@@ -116,7 +116,7 @@ def _played(
         world.now += step.seconds * 1000
         if kept and step.event:
             happen(world, step.event, task_records)
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert not [key for key in world.store.objects if key.startswith(OPEN)]
     if not {"lost", "damaged"} & {step.event for step in steps}:  # what nobody can read any more is swept
@@ -251,7 +251,7 @@ def test_each_record_is_read_once(name: str) -> None:
     for minute in range(70):
         world.add(range(minute * 20, minute * 20 + 20), timestamp=world.now)
         world.now += 60_000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     (key, *_) = world.numbers()
     assert world.numbers()[key] == list(range(59 * 20))  # those of the mark itself are the next file's first
     assert (told.read, told.texts) == (70 * 20, [])

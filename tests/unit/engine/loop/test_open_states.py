@@ -98,7 +98,7 @@ def test_a_new_driver_drops_open_files_that_do_not_hold_and_says_why(happened: C
     told = Warnings()
     world.start(observer=told)
     world.add(range(4, 9))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert told.texts == [
@@ -115,7 +115,7 @@ def test_a_driver_that_was_not_stopped_goes_on_where_the_last_task_stopped() -> 
     told = Warnings()
     world.start(observer=told)
     world.add(range(4, 9))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert world.sink.partition_states[next(iter(world.sink.partition_states))].tail.records == 9
     assert not told.texts
@@ -128,7 +128,7 @@ def test_without_the_right_to_delete_nothing_is_kept_and_nothing_is_lost() -> No
     for first in (0, 4, 8):
         world.add(range(first, first + 4))
         world.now += 60_000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
     assert told.texts == [
         "Open files are not kept, and each look reads their records again: Deleting it failed with AccessDenied (403). "
@@ -145,11 +145,11 @@ def test_a_driver_that_dies_when_it_notes_open_files_leaves_them_to_the_next(mom
     world.start([strikes("put", "open-files.json", moment)])
     world.add(range(4, 9))
     with pytest.raises(Died):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert len(states(world)) == 2
     told = Warnings()
     world.start(observer=told)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert not told.texts
@@ -165,10 +165,10 @@ def test_a_driver_that_was_overtaken_learns_it_with_its_next_open_files_and_harm
     world.add(range(4, 9))
     before = dict(world.store.objects)
     with pytest.raises(Fenced, match="written by another driver"):
-        overtaken.cycle()
+        overtaken.poll_and_commit()
     assert world.store.objects == before
 
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert not told.texts
     assert list(world.numbers().values()) == [list(range(9))]
@@ -183,10 +183,10 @@ def test_an_upload_that_was_taken_over_stays_with_the_successor_where_its_file_c
     zombie = world.sink
     world.add(range(4, 7))
     with pytest.raises(Fenced, match="owned by another driver"):
-        zombie.cycle()
+        zombie.poll_and_commit()
     assert list(world.store.uploads) == [upload]
 
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert (told.texts, list(world.numbers().values())) == ([], [list(range(7))])
     assert [file.upload.id for entry in world.entries() for file in entry.files] == [upload]
 
@@ -197,13 +197,13 @@ def test_an_upload_that_was_taken_over_stays_with_the_successor_where_the_state_
     (upload,), told = world.store.uploads, Warnings()
 
     def goes_on(key: str) -> None:
-        successor(world, told).cycle()
+        successor(world, told).poll_and_commit()
 
     world.start([Fault("put", goes_on, matches=lambda key: key.startswith(OPEN))])
     zombie = world.sink
     world.add(range(4, 9))
     with pytest.raises(Fenced, match="written by another driver"):
-        zombie.cycle()
+        zombie.poll_and_commit()
     assert upload in world.store.uploads
 
     world.sink.drain(close=Reason.FLUSH_NOW)
@@ -217,12 +217,12 @@ def test_a_start_that_was_overtaken_leaves_the_state_that_its_successor_keeps() 
     world.add(range(4, 9))
 
     def goes_on(key: str) -> None:
-        successor(world, told).cycle()
+        successor(world, told).poll_and_commit()
 
     with pytest.raises(Fenced, match="written by another driver"):
         world.start([Fault("list", goes_on, matches=lambda key: key == OPEN)])
     assert len(states(world)) == 1
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert (told.texts, list(world.numbers().values())) == ([], [list(range(9))])
 
@@ -249,10 +249,10 @@ def test_a_driver_that_is_replaced_between_claim_and_restore_ends_as_fenced(aske
     def goes_on(key: str) -> None:
         world.kafka.add(ORDERS, MemoryRecord(4, START_MS, None, b"{"))
         world.add(range(5, 8))
-        successor(world, told).cycle()
+        successor(world, told).poll_and_commit()
 
     with pytest.raises(Fenced, match="written by another driver"):
-        world.start([Fault(asked, goes_on, matches=lambda key: key in (HINT, OPEN))]).cycle()
+        world.start([Fault(asked, goes_on, matches=lambda key: key in (HINT, OPEN))]).poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert (told.texts, list(world.numbers().values())) == ([], [[0, 1, 2, 3, 5, 6, 7]])
 
@@ -264,7 +264,7 @@ def test_a_driver_that_does_not_know_whether_it_was_replaced_notes_no_open_files
     )
     before = world.store.get(HINT)
     world.add(range(4, 9))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.store.get(HINT) == before
 
 
@@ -326,7 +326,7 @@ def test_a_hint_that_no_driver_has_written_is_dropped_with_one_line_and_harms_no
     world.start(observer=told)
     world.start(observer=told)
     world.add(range(4, 9))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     (text,) = told.texts
@@ -363,7 +363,7 @@ def test_an_object_of_somebody_else_among_the_states_is_left_alone() -> None:
     world.store.put(f"{OPEN}orders/0/readme.txt", b"hello")
     world.start(observer=told)
     world.add(range(4, 9))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert (told.texts, states(world)) == ([], [f"{OPEN}orders/0/readme.txt"])
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.engine.loop.behaviour import Readiness
-from kafka_s3.engine.loop.partition_state import MANY_DELIVERIES, PartitionState, committed, cut_off, delivered
+from kafka_s3.engine.loop.planner import MANY_DELIVERIES, PartitionState, Readiness, committed, cut_off, delivered
 from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.model.offsets import OffsetSet
 from kafka_s3.model.tasks import Delivery, Tail

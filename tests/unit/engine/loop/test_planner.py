@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.engine.loop.behaviour import FIRST_LIMIT
-from kafka_s3.engine.loop.partition_state import PartitionState, committed, delivered
-from kafka_s3.engine.loop.planner import RANGES_IN_A_TASK, assignment, in_turns, plan
+from kafka_s3.engine.loop.planner import (
+    FIRST_LIMIT,
+    RANGES_IN_A_TASK,
+    PartitionState,
+    assignment,
+    committed,
+    delivered,
+    plan,
+    waves,
+)
 from kafka_s3.engine.task.rotation import OFF, RotationRules
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Tail
@@ -114,7 +121,7 @@ def test_a_task_reads_to_its_limit_and_doubles_it_where_nothing_could_close() ->
 @pytest.mark.parametrize("tasks", [1, 2, 3, 100])
 def test_turns_hold_at_most_so_many_tasks_the_largest_backlogs_together(tasks: int) -> None:
     sizes = [50_000, 900_000, 30_000, 70_000, 800_000]
-    turns = in_turns([Assignment(TP._replace(partition=n), 0, size, ()) for n, size in enumerate(sizes)], tasks)
+    turns = waves([Assignment(TP._replace(partition=n), 0, size, ()) for n, size in enumerate(sizes)], tasks)
 
     assert all(len(turn) <= tasks for turn in turns)
     assert [a.until for turn in turns for a in turn] == sorted(sizes, reverse=True)
@@ -123,7 +130,7 @@ def test_turns_hold_at_most_so_many_tasks_the_largest_backlogs_together(tasks: i
 
 def test_quiet_ranges_share_tasks_and_so_fit_into_fewer_turns() -> None:
     sizes = [500_000, *[10] * 1000]
-    turns = in_turns([Assignment(TP._replace(partition=n), 0, size, ()) for n, size in enumerate(sizes)], 4)
+    turns = waves([Assignment(TP._replace(partition=n), 0, size, ()) for n, size in enumerate(sizes)], 4)
 
     assert [len(turn) for turn in turns] == [
         1 + 3 * RANGES_IN_A_TASK,

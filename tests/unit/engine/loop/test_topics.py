@@ -29,7 +29,7 @@ def key(offset: int, tp: TopicPartition = ORDERS) -> str:
 
 def cycle_later(world: World) -> None:
     world.now += 60_000
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
@@ -37,7 +37,7 @@ def test_a_new_partition_is_read_from_its_first_record(reset: str) -> None:
     world = world_of(2, **{RESET: reset})
     world.start()
     world.add(range(3, 5), tp=SECOND)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.numbers() == {}  # not looked up yet
     cycle_later(world)
 
@@ -72,7 +72,7 @@ def test_a_fresh_sink_begins_where_the_reset_policy_says_and_a_restart_goes_on(r
     world.add(range(7, 9))
     world.start()
     world.add(range(9, 11))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert world.numbers() == {key(offset): [offset, offset + 1] for offset in range(first, 11, 2)}
 
@@ -91,7 +91,7 @@ def test_records_lost_to_retention_stop_the_sink_with_their_offsets() -> None:
     world.kafka.trim(ORDERS, start=5)
 
     with pytest.raises(OffsetsLost, match=r"orders-0: wanted 0, available from 5.*behavior\.on\.lost\.offsets=gap"):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert world.numbers() == {}
 
 
@@ -100,8 +100,8 @@ def test_records_lost_to_retention_are_a_gap_where_asked() -> None:
     world.start()
     world.add(range(9))
     world.kafka.trim(ORDERS, start=5)
-    world.sink.cycle()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
+    world.sink.poll_and_commit()
 
     assert world.numbers() == {key(5): [5, 6], key(7): [7, 8]}
     assert [gap for entry in world.entries() for gap in entry.gaps] == [Gap("orders", 0, 0, 4, "retention")]
@@ -116,7 +116,7 @@ def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(r
         world.kafka.add(
             ORDERS, MemoryRecord(offset, START_MS, None, b"{" if offset in (3, 8) else b'{"n":%d}' % offset)
         )
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain()
     assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([])  # 0 to 11 filled one file
     for offset in range(12, 20):
@@ -130,7 +130,7 @@ def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(r
     world.add(range(20, 30))
     if restarts:
         world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     moved = [entry.progress[ORDERS] for entry in world.entries() if entry.gaps]
     assert moved == [Progress(16, 12, OffsetSet.of([18]), 0)]
@@ -145,7 +145,7 @@ def test_missing_offsets_in_the_log_are_no_gap() -> None:
     world = world_of(2)
     world.start()
     world.add([2, 5, 9, 14])
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert world.numbers() == {key(2): [2, 5], key(9): [9, 14]}
     assert not any(entry.gaps for entry in world.entries())
@@ -155,14 +155,14 @@ def truncated(lost: str) -> World:
     world = world_of(2, **{"behavior.on.lost.offsets": lost})
     world.start()
     world.add(range(4))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     del world.kafka.records[ORDERS][2:]
     return world
 
 
 def test_a_truncated_partition_stops_the_sink_with_the_offsets() -> None:
     with pytest.raises(OffsetsLost, match="orders-0 ends at 2, but 4 is wanted next"):
-        truncated("fail").sink.cycle()
+        truncated("fail").sink.poll_and_commit()
 
 
 def test_a_truncated_partition_goes_on_at_its_end_where_asked() -> None:
@@ -183,7 +183,7 @@ def recreated(lost: str) -> World:
     world.start()
     world.add(range(4))
     world.add(range(4), tp=SECOND)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.records[ORDERS].clear()
     del world.kafka.records[SECOND], world.kafka.begins[SECOND]
     world.kafka.ids["orders"] = "another"
@@ -223,16 +223,16 @@ def test_a_topic_that_was_created_again_and_outgrew_the_old_one_is_seen_before_i
     world = world_of(2, **{"behavior.on.lost.offsets": lost})
     world.start()
     world.add(range(4))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.records[ORDERS].clear()
     world.kafka.ids["orders"] = "another"
     world.add(range(6))  # the next refresh is not due yet, and the frontier 4 is well within
     if lost == "fail":
         with pytest.raises(TopicRecreated):
-            world.sink.cycle()
+            world.sink.poll_and_commit()
     else:
-        world.sink.cycle()
-        world.sink.cycle()
+        world.sink.poll_and_commit()
+        world.sink.poll_and_commit()
 
     found = [file.first_offset for entry in world.entries() for file in entry.files if file.partition == 0]
     assert found == ([0, 2] if lost == "fail" else [0, 2, 0, 2, 4])
@@ -245,9 +245,9 @@ def test_a_topic_that_was_created_again_and_is_shorter_is_not_taken_for_a_trunca
     world.add(range(3))
     if lost == "fail":
         with pytest.raises(TopicRecreated):
-            world.sink.cycle()
+            world.sink.poll_and_commit()
     else:
-        world.sink.cycle()
+        world.sink.poll_and_commit()
         assert world.frontier() == 2
     assert not any(entry.gaps for entry in world.entries())
 
@@ -260,15 +260,15 @@ def test_a_topic_that_does_not_exist_is_warned_of_once_and_stands_until_it_does(
     seen = Warnings()
     world.sink.topics.observer = seen
     gone = "topic other is not in Kafka, or may not be described"
-    assert world.sink.topics.standing == (gone,)
+    assert world.sink.topics.open_problems == (gone,)
     cycle_later(world)
-    assert (world.sink.topics.standing, seen.texts) == ((gone,), [])  # it was told at the start
+    assert (world.sink.topics.open_problems, seen.texts) == ((gone,), [])  # it was told at the start
     world.kafka.create(other)
     cycle_later(world)
-    assert world.sink.topics.standing == ()
+    assert world.sink.topics.open_problems == ()
     del world.kafka.records[other], world.kafka.begins[other]
     cycle_later(world)
-    assert world.sink.topics.standing == (gone,)
+    assert world.sink.topics.open_problems == (gone,)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_run_to_the_end_waits_for_a_topic_that_was_there_before() -> None:
     run_until_drained(world.start(), world.settings, Event())
     del world.kafka.records[ORDERS], world.kafka.begins[ORDERS]
     run_until_drained(world.start(), world.settings, Event())
-    assert world.sink.topics.standing == ("topic orders is not in Kafka, or may not be described",)
+    assert world.sink.topics.open_problems == ("topic orders is not in Kafka, or may not be described",)
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
@@ -329,7 +329,7 @@ def test_a_run_to_the_end_waits_for_a_pattern_that_fits_no_topic_yet() -> None:
 def test_a_pattern_that_fits_no_topic_is_told() -> None:
     world = World({"flush.size": "2", "topics.regex": "click.*", "topics": ""})
     world.start()
-    assert world.sink.topics.standing == ("no topic has a name that topics.regex=click.* fits",)
+    assert world.sink.topics.open_problems == ("no topic has a name that topics.regex=click.* fits",)
 
 
 def test_the_lag_of_a_partition_that_nobody_leads_is_unknown_and_not_zero() -> None:
@@ -338,8 +338,8 @@ def test_the_lag_of_a_partition_that_nobody_leads_is_unknown_and_not_zero() -> N
     world.start()
     world.kafka.leaderless.add(SECOND)
     world.sink.poll()
-    assert world.sink.lag() == {ORDERS: 3}
-    assert world.sink.topics.standing == ("no broker answers for orders-1",)
+    assert world.sink.topics.lag() == {ORDERS: 3}
+    assert world.sink.topics.open_problems == ("no broker answers for orders-1",)
 
 
 def test_a_deleted_topic_is_left_out_with_a_warning_and_the_others_go_on() -> None:
@@ -349,7 +349,7 @@ def test_a_deleted_topic_is_left_out_with_a_warning_and_the_others_go_on() -> No
     seen = Warnings()
     world.sink.topics.observer = seen
     world.add(range(3))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     del world.kafka.records[ORDERS], world.kafka.begins[ORDERS]
     world.add(range(2), tp=other)
     cycle_later(world)
@@ -378,14 +378,14 @@ def test_a_topic_that_nobody_leads_is_left_out_and_told_once_and_the_others_go_o
     else:
         world.kafka.leaderless.add(ORDERS)
     for _ in range(3):
-        assert world.sink.cycle()  # no refresh is due
+        assert world.sink.poll_and_commit()  # no refresh is due
 
     assert sorted(world.numbers()) == [key(0, other), key(2, other)]
     assert [text for text in seen.texts if "orders-0" in text] == seen.texts
     assert len(seen.texts) == 1
     world.kafka.records[ORDERS] = records
     world.kafka.leaderless.clear()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.numbers()[key(0)] == [0, 1]
 
 
@@ -396,7 +396,7 @@ def test_a_topic_that_nobody_leads_at_the_first_start_gets_its_position_when_som
     world.add(range(2))
     world.add(range(2), tp=other)
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert sorted(world.numbers()) == [key(0, other)]
     world.kafka.leaderless.clear()
     cycle_later(world)
@@ -413,7 +413,7 @@ def test_what_appears_while_the_sink_is_down_is_read_from_its_first_record(regex
     world.add(range(5), tp=SECOND)
     world.add(range(3), tp=new)
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert world.frontier(SECOND) == 4
     assert world.numbers() == {key(0, SECOND): [0, 1], key(2, SECOND): [2, 3], key(0, new): [0, 1]}
@@ -435,16 +435,16 @@ def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: st
     world = world_of(10, **{"behavior.on.lost.offsets": lost, "tail.check.interval.ms": "0"})
     world.start()
     world.add(range(14))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert (world.frontier(), world.sink.partition_states[ORDERS].head) == (10, 14)
     del world.kafka.records[ORDERS][12:]
     if restarts:
         world.start()
-    assert world.sink.cycle()
-    assert world.sink.lag() == {ORDERS: 2}
+    assert world.sink.poll_and_commit()
+    assert world.sink.topics.lag() == {ORDERS: 2}
     for offset in range(12, 20):  # other records now
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n":%d}' % (100 + offset)))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert world.numbers()[key(10)] == [10, 11, *range(112, 120)]
     assert not [gap for entry in world.entries() for gap in entry.gaps]
@@ -458,15 +458,15 @@ def test_dead_letters_beyond_a_truncation_are_of_records_that_are_gone(restarts:
     world.add(range(3))
     for offset in (3, 5):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{"))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([3, 5])
     del world.kafka.records[ORDERS][4:]
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([3])
     if restarts:
         world.start()
     world.add(range(4, 12))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert world.numbers() == {key(0): [0, 1, 2, *range(4, 11)]}
 
@@ -485,8 +485,8 @@ def test_a_log_that_is_truncated_between_look_and_read_is_looked_at_again() -> N
         return read(assignments)
 
     world.kafka.read = first_truncated  # type: ignore[method-assign]
-    assert not world.sink.cycle()
-    assert world.sink.cycle()
+    assert not world.sink.poll_and_commit()
+    assert world.sink.poll_and_commit()
 
     assert world.numbers() == {key(0): [0, 1]}
 
@@ -508,7 +508,7 @@ def regrown(at: int, until: int, **more: str) -> World:
     world = world_of(2, **more)
     world.start()
     world.add(range(8))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.cut(ORDERS, at=at)
     for offset in range(at, until):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n":%d}' % (100 + offset)))
@@ -524,7 +524,7 @@ def test_a_log_that_was_cut_below_the_position_and_has_grown_past_it_stops_the_s
     if restarts:
         world.start()
     with pytest.raises(OffsetsLost, match=expected):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert world.frontier() == 8
 
 
@@ -535,11 +535,11 @@ def test_a_log_that_was_cut_below_the_position_and_has_grown_past_it_is_written_
     world = regrown(5, 12, **{"behavior.on.lost.offsets": "gap"})
     if restarts:
         world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     found = world.numbers()
     assert [found[key(offset)] for offset in (5, 7, 9, 11)] == [[105, 106], [107, 108], [109, 110], [111]]
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.frontier() == 12
 
 
@@ -547,19 +547,19 @@ def test_a_log_that_was_cut_above_the_position_and_has_grown_again_is_believed()
     world = world_of(10)
     world.start()
     world.add(range(8))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.cut(ORDERS, at=5)
     for offset in range(5, 12):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n":%d}' % (100 + offset)))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.numbers() == {key(0): [0, 1, 2, 3, 4, *range(105, 110)]}
 
 
 def test_another_leader_with_the_same_log_changes_nothing() -> None:
     world = regrown(8, 10)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert sorted(world.numbers()) == [key(offset) for offset in range(0, 10, 2)]
 
 
@@ -570,14 +570,14 @@ def test_damage_in_kafka_holds_its_topic_partition_alone_and_is_looked_at_again(
     world.kafka.damaged[ORDERS] = 5
     for tp in (ORDERS, SECOND):
         world.add(range(8), tp=tp)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert (world.frontier(), world.frontier(SECOND)) == (5, 8)
     assert warnings.texts == [
         "orders-0 is damaged at 5. Until then orders-0 is read up to there, and the others go on."
     ]
-    assert world.sink.topics.standing == ("what Kafka holds of orders-0 from offset 5 on is damaged",)
+    assert world.sink.topics.open_problems == ("what Kafka holds of orders-0 from offset 5 on is damaged",)
     cycle_later(world)
     assert len(warnings.texts) == 2
     del world.kafka.damaged[ORDERS]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_s3.connect.naming.keys import Naming
+from kafka_s3.connect.naming.keys import ConnectNames
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects
 from kafka_s3.engine.open_files.batch import RoutedRun, mixed_batch
@@ -107,7 +107,7 @@ def played(config: dict[str, str]) -> dict[str, tuple[object, ...]]:
                 text = b"no JSON"
             world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset, b"%d" % offset, text))
         world.now += 1_000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert not world.store.uploads
     files = [file for entry in world.entries() for file in entry.files if file.role is Role.VALUE]
@@ -126,7 +126,7 @@ def test_what_is_no_line_as_it_comes_goes_behind_the_lines_of_its_file(tmp_path:
     names = [f"d={number}" for number in range(100)]
     offsets, codes, store = np.arange(300), np.arange(300, dtype=np.int32) % 100, MemoryStore()
     texts = pa.array([b'{"n":%d}' % offset for offset in offsets.tolist()], pa.binary())
-    naming, form = Naming("topics", "/", "+", 10), json_format(gzip_level=None, decimals="BASE64")
+    naming, form = ConnectNames("topics", "/", "+", 10), json_format(gzip_level=None, decimals="BASE64")
     output = Output(store, naming, {Role.VALUE: form}, SchemaRules(), 5 << 20, 1 << 20, 2, tmp_path)
     sink = TopicPartitionWriter(ORDERS, RotationRules(), output, 0, None)
     own = sink.targets[None]
@@ -152,7 +152,7 @@ def test_files_that_grow_all_at_once_do_not_come_back_into_memory_all_at_once(
 ) -> None:
     count, step, memory, store = 1_000, 3, 1 << 20, MemoryStore()
     names, line = [f"d={number}" for number in range(count)], b'{"n":"' + b"x" * 9_992 + b'"}'
-    naming, form = Naming("topics", "/", "+", 10), json_format(gzip_level=None, decimals="BASE64")
+    naming, form = ConnectNames("topics", "/", "+", 10), json_format(gzip_level=None, decimals="BASE64")
     output = Output(store, naming, {Role.VALUE: form}, SchemaRules(), 5 << 20, memory, 2, tmp_path)
     sink, codes, most = (
         TopicPartitionWriter(ORDERS, RotationRules(), output, 0, None),

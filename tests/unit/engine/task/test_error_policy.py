@@ -120,6 +120,6 @@ def test_bytearray_objects_refuse_strings_one_by_one_as_the_original_does(strict
     for offset in range(3):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"text"))
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.log().load().totals.dead_letters == 3
     assert [sent.origin for sent in world.kafka.produced["dlq"]] == [("orders", 0, offset) for offset in range(3)]

@@ -67,13 +67,13 @@ def test_records_that_are_left_out_behind_an_open_file_add_nothing_to_its_state(
         first = round_ * 100_000
         for offset in range(first, first + 2_000 * step, step):
             world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, None))
-        world.sink.cycle()
+        world.sink.poll_and_commit()
         (state,) = [data for key, data in world.store.objects.items() if key.startswith(f"{STATE}orders/open/")]
         sizes.append(len(state))
     assert max(sizes) - min(sizes) < 20  # the digits of a few numbers
 
     world.add([500_000])
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     totals = world.log().load().totals
     assert (totals.read, totals.written, totals.skipped, told.read, told.texts) == (6_002, 2, 6_000, 6_002, [])

@@ -183,7 +183,7 @@ def both(
         arrived, waiting = waiting[:count], waiting[count:]
         for record in arrived:
             world.kafka.add(ORDERS, record.stored(rules))
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
         original.deliver(world.now, arrived)
     return world, original
 
@@ -220,7 +220,7 @@ def test_under_a_clock_that_is_set_back_each_record_is_written_once_and_the_sche
     world, _ = both(rules, records, deliveries, strict=str(strict).lower(), batch=batch)
     if rules.schedule_ms > 0:
         world.now = mark_after(world.now, rules.schedule_ms)
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     else:
         world.sink.drain(close=Reason.FLUSH_NOW)
 
@@ -245,6 +245,6 @@ def test_a_restart_changes_no_object_that_depends_on_records_only(at, rules, ste
             world.kafka.add(ORDERS, record.stored(rules))
         original.deliver(world.now, records[:count])
         del records[:count]
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
     assert world.numbers() == original.files

@@ -61,7 +61,7 @@ def world_of_values(config: dict[str, str], values: Sequence[bytes | None], *, h
     for n, value in enumerate(values):
         time = START_MS + (hours[n] if hours else 0) * 3_600_000
         world.kafka.add(ORDERS, MemoryRecord(n, time, f"k{n}".encode(), value))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return world
 
 
@@ -186,7 +186,7 @@ def test_unified_versions_share_one_file_per_flush_size(
     world.start()
     for n, version in enumerate(versions):
         world.kafka.add(ORDERS, MemoryRecord(n, START_MS, None, versioned(version, n)))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert [len(content) for content in files(world)] == [4] * (len(versions) // 4)
     for number, content in enumerate(files(world)):
@@ -257,7 +257,7 @@ def test_a_tombstone_without_a_key_is_rejected() -> None:
     world.start()
     for n, key in enumerate([b"a", None, b"c"]):
         world.kafka.add(ORDERS, MemoryRecord(n, START_MS, key, None))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert dict(contents(world)) == {"topics/orders/tombstone/orders+0+0000000000.keys.json": ["a", "c"]}
     assert buried(world) == [1]
@@ -352,7 +352,7 @@ def calm(config: dict[str, str]) -> dict[str, list[Any]]:
     world = World(config)
     world.start()
     sent(world)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     return dict(contents(world))
 
 
@@ -371,10 +371,10 @@ def test_a_sink_killed_between_value_and_key_publishes_both_after_a_restart(
     world.start([Fault("complete_upload", die, moment, nth, is_key)])
     sent(world)
     with pytest.raises(Died):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     before = dict(contents(world))
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     wanted = calm(config)
     assert dict(contents(world)) == wanted
@@ -395,7 +395,7 @@ def test_a_lost_upload_is_written_again_from_kafka(config: dict[str, str], lost:
 
     world.start([Fault("put_new", lose, Moment.AFTER, 3)])
     sent(world)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     written: list[Any] = [content for verb, content in world.calls if verb == "create_upload"]
 
     wanted = calm(config)
@@ -416,7 +416,7 @@ def test_by_wall_clock_a_lost_upload_beside_tombstones_is_written_again(lost: st
     world.start([Fault("put_new", lose, Moment.AFTER, 3)])
     for n in range(4):
         world.kafka.add(ORDERS, MemoryRecord(n, START_MS, f"k{n}".encode(), None if n % 2 else versioned(1, n)))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert dict(contents(world)) == {
         "topics/orders/h=10/orders+0+0000000000.json": [{"n": 0}, {"n": 2}],

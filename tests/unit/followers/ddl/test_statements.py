@@ -7,14 +7,12 @@ import json
 import pytest
 
 from kafka_s3.engine.task.table_guard.columns import TableColumns
-from kafka_s3.followers.ddl.directories import partition_keys
-from kafka_s3.followers.ddl.hive import glue_table, projection
-from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
-from kafka_s3.followers.ddl.table import ExternalTable, NoTable, PartitionKey, table_name, topics_of
-from kafka_s3.followers.ddl.topic_table import table_of
+from kafka_s3.followers.ddl.columns import table_of
+from kafka_s3.followers.ddl.statements import QueryEngine, glue_table, projection, script, statements
+from kafka_s3.followers.ddl.table import ExternalTable, NoTable, PartitionKey, partition_keys, table_name, topics_of
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Role
-from kafka_s3.run.wiring.ddl import tables_of_sink
+from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.filled import HOURLY
 from tests.support.memory_world import ORDERS, START_MS, World
@@ -46,7 +44,7 @@ def written(*values: object, **config: str) -> World:
     for offset, value in enumerate(values):
         text = value if isinstance(value, bytes) else json.dumps(value).encode()
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, b"k", text))
-    world.start().cycle()
+    world.start().poll_and_commit()
     return world
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, TableColumns
-from kafka_s3.followers.delta.admission import Admission, admission
+from kafka_s3.followers.delta.guard import Admission, admission
 
 EXPECTED = TableColumns.of({"n": "integer"})
 TOLD = EXPECTED.schema_string()

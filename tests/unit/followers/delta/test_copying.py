@@ -62,7 +62,7 @@ class CopyWorld:
 
     def run(self, plan: tuple[Fault, ...] = ()) -> Sink:
         sink = self.start(plan)
-        assert sink.cycle()
+        assert sink.poll_and_commit()
         return sink
 
     def add(self, *numbers: int, tp: TopicPartition = ORDERS, **more: object) -> None:
@@ -77,7 +77,7 @@ class CopyWorld:
         for n in range(3):
             self.add(n)
             self.start()
-            self.sink.cycle()
+            self.sink.poll_and_commit()
             self.sink.drain(close=Reason.FLUSH_NOW)
         self.configure(**{"delta.enable": "true"})
 
@@ -97,9 +97,9 @@ def test_the_log_of_before_is_one_append_and_each_later_entry_another(world: Cop
     world.log_of_three_entries()
     last = world.start().log.state.version
     world.add(3, 4)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.add(5, 6)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.numbers() == list(range(7))
     notes = [json.loads(append.note) for append in world.appends()]
     assert [note["offsets"] for note in notes] == [{"orders-0": [[a, b]]} for a, b in ((0, 2), (3, 4), (5, 6))]
@@ -115,7 +115,7 @@ STEPS, PLACE = "followers/delta-spark/", "followers/delta-spark-"
 def test_whoever_dies_appends_nothing_twice(
     world: CopyWorld, batch: int, lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_s3.followers.delta.entries.BATCH", batch)
+    monkeypatch.setattr("kafka_s3.followers.delta.follower.BATCH", batch)
     world.log_of_three_entries()
 
     def dying(_: Append) -> None:
@@ -182,14 +182,14 @@ def test_a_table_that_refuses_catches_up_and_holds_up_no_other(world: CopyWorld)
     world.tables.refuses = {"main.raw.orders"}
     world.add(2, 3)
     world.add(7, 8, tp=OTHER)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.numbers("main.raw.refunds") == [7, 8]
     [warning] = world.warnings.texts
     assert warning.startswith("Delta tables: main.raw.orders refuses.")
     world.tables.refuses = set()
     world.now += 60_001
     world.add(4, 5)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.numbers() == [0, 1, 2, 3, 4, 5]
 
 
@@ -198,7 +198,7 @@ def test_a_table_that_was_dropped_is_made_again_from_the_whole_log(world: CopyWo
     world.run()
     del world.tables.tables["main.raw.orders"]
     world.add(2, 3)
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert world.numbers() == [0, 1, 2, 3]
 
 
@@ -227,7 +227,7 @@ def test_replayed_letters_keep_to_the_columns_that_were_noted(world: CopyWorld) 
     world.add(0)
     world.run()
     world.kafka.add(ORDERS, MemoryRecord(1, START_MS, None, b'{"n": "one"}'))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     outcome, entry = make_replay(world.settings, world.store, clock_ms=lambda: world.now).run(LetterSelection())
     assert entry is None
     [letter] = outcome.failed
@@ -240,7 +240,7 @@ def test_new_columns_stop_the_sink_until_the_table_has_them(world: CopyWorld) ->
     world.run()
     world.add(2, 3, more="a")
     with pytest.raises(RecordError, match=r"ALTER TABLE `main`\.`raw`\.`orders` ADD COLUMNS"):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     table = world.tables.tables["main.raw.orders"]
     table.columns = TableColumns({**table.columns.fields, **TableColumns.of({"more": "string"}).fields})
     world.run()

@@ -230,13 +230,13 @@ def test_letters_ahead_of_the_frontier_are_replayed_and_the_sink_does_not_write_
     for offset in range(4):
         value = b"text" if offset == 1 else json.dumps({"n": offset}).encode()
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, value))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.frontier() == 0
     at(world).run(ALL)
 
     world.start()
     world.add(range(4, 7))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert world.objects() == {key(1): ["text"], key(0): [{"n": n} for n in (0, 2, 3, 4, 5)]}
     assert (totals(world).written, totals(world).dead_letters) == (6, 0)
@@ -378,7 +378,7 @@ def test_a_replay_fences_the_running_sink() -> None:
     world.add(range(10, 13))
 
     with pytest.raises(Fenced):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
 
 def test_letters_that_come_to_light_with_the_claim_are_replayed_too() -> None:
@@ -386,7 +386,7 @@ def test_letters_that_come_to_light_with_the_claim_are_replayed_too() -> None:
     world.start([failure("complete_upload", nth=None)])
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, b"text 0"))
     world.add([1, 2, 3])
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.objects() == {}
 
     outcome, _ = at(world).run(ALL)
@@ -431,7 +431,7 @@ def test_letters_that_come_to_light_with_the_claim_are_not_resolved_unseen() -> 
     world.start([failure("complete_upload", nth=None, matches=lambda name: "dead-letters" in name)])
     world.kafka.add(ORDERS, MemoryRecord(10, START_MS, None, b"text 10"))
     world.add([11, 12, 13])
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     entry = at(world).resolve(ALL, reason="old")
 

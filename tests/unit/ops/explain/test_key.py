@@ -6,8 +6,8 @@ import pytest
 
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Role
-from kafka_s3.ops.explain.answer import Answer, Fate
-from kafka_s3.ops.explain.sink import explain
+from kafka_s3.ops.explain.answer import Answer, Outcome
+from kafka_s3.ops.explain.inquiry import explain
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TIME
 from tests.support.memory_world import ORDERS, START_MS, World
@@ -33,7 +33,7 @@ def asked(world: World, key: str) -> Answer:
 def test_an_object_with_its_entry_by_key_and_by_address() -> None:
     world = drained()
     answer = asked(world, FIRST)
-    assert (answer.outcome, answer.accounts[0].files[0].records) == (Fate.OBJECT, 3)
+    assert (answer.outcome, answer.accounts[0].files[0].records) == (Outcome.OBJECT, 3)
     assert "3 records, offsets 0 to 2 of orders-0" in answer.text
     assert asked(world, f"s3://bucket/{FIRST}") == answer
     with pytest.raises(ConfigError, match="is not in this sink's bucket bucket"):
@@ -66,17 +66,17 @@ def test_what_no_entry_claims_is_unknown_with_what_its_name_says() -> None:
     stranger = "topics/orders/partition=0/orders+0+0000000100.json"
     world.store.put(stranger, b"{}\n")
     answer = asked(world, stranger)
-    assert answer.outcome is Fate.UNKNOWN
+    assert answer.outcome is Outcome.UNKNOWN
     assert "before the sink took over" in answer.text
     assert "topic orders, partition 0 from offset 100 on" in answer.text
     assert "there is no such object" in asked(world, "topics/none").text
-    assert asked(world, f"{STATE}orders/commits/{0:020d}.json").outcome is Fate.STATE
+    assert asked(world, f"{STATE}orders/commits/{0:020d}.json").outcome is Outcome.STATE
 
 
 def test_a_done_marker_is_the_sinks_own() -> None:
     world = drained(**TIME, **{"done.marker.name": "_SUCCESS"})
     world.now += 3_600_000
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     answer = asked(world, "topics/orders/h=10/_SUCCESS")
-    assert (answer.outcome, "its directory is complete" in answer.text) == (Fate.STATE, True)
-    assert asked(world, "topics/orders/h=11/_SUCCESS").outcome is Fate.UNKNOWN
+    assert (answer.outcome, "its directory is complete" in answer.text) == (Outcome.STATE, True)
+    assert asked(world, "topics/orders/h=11/_SUCCESS").outcome is Outcome.UNKNOWN

@@ -12,8 +12,8 @@ from kafka_s3.engine.log.entry import EntryKind, Progress
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import Gap
 from kafka_s3.ops.dead_letters.replay import make_replay
-from kafka_s3.ops.explain.answer import Answer, Fate
-from kafka_s3.ops.explain.sink import explain
+from kafka_s3.ops.explain.answer import Answer, Outcome
+from kafka_s3.ops.explain.inquiry import explain
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT
@@ -51,7 +51,7 @@ def test_a_record_in_an_object_with_entry_rule_and_directory() -> None:
     for kafka in (True, False):
         answer = asked(world, 4, kafka=kafka)
         assert (answer.outcome, keys(answer)) == (
-            Fate.OBJECT,
+            Outcome.OBJECT,
             ["topics/orders/partition=0/orders+0+0000000003.json"],
         )
         (told,) = (answer.objects or {}).values()
@@ -84,12 +84,12 @@ def test_a_directory_of_a_time_is_told_with_pattern_zone_and_extractor() -> None
 def test_a_dead_letter_with_its_reason_and_what_became_of_it() -> None:
     world = drained({"flush.size": "2", **TOLERANT}, [record(0, {"n": 0}), record(1, b"{"), record(2, {"n": 2})])
     answer = asked(world, 1)
-    assert answer.outcome is Fate.DEAD_LETTER
+    assert answer.outcome is Outcome.DEAD_LETTER
     assert "stage VALUE_CONVERTER" in answer.text
     (key,) = keys(answer)
     assert key.endswith("orders+0+0000000001.jsonl.gz")
     assert read_ledger(world.store, state_paths(world.settings)).files.keys() == {key}
-    assert asked(world, 0).outcome is asked(world, 2).outcome is Fate.OBJECT
+    assert asked(world, 0).outcome is asked(world, 2).outcome is Outcome.OBJECT
 
 
 def test_a_dead_letter_that_was_replayed_is_in_its_object_and_one_that_was_resolved_is_skipped() -> None:
@@ -100,18 +100,18 @@ def test_a_dead_letter_that_was_replayed_is_in_its_object_and_one_that_was_resol
     replay.run(LetterSelection(offset=1))
     replay.resolve(LetterSelection(offset=2), reason="a test of the producer")
     replayed, resolved = asked(world, 1), asked(world, 2)
-    assert (replayed.outcome, resolved.outcome) == (Fate.OBJECT, Fate.SKIPPED)
+    assert (replayed.outcome, resolved.outcome) == (Outcome.OBJECT, Outcome.SKIPPED)
     assert keys(replayed)[-1] == "topics/orders/partition=0/orders+0+0000000001.json"
-    assert [one.outcome for one in replayed.accounts] == [Fate.DEAD_LETTER, Fate.OBJECT]
+    assert [one.outcome for one in replayed.accounts] == [Outcome.DEAD_LETTER, Outcome.OBJECT]
     assert "a test of the producer" in resolved.text
 
 
 def test_a_record_that_a_rule_skipped_and_an_offset_without_record() -> None:
     world = drained({"flush.size": "2", **NULLS}, [record(0, {"n": 0}), record(1, None), record(3, {"n": 3})])
     skipped = asked(world, 1)
-    assert skipped.outcome is Fate.SKIPPED
+    assert skipped.outcome is Outcome.SKIPPED
     assert "behavior.on.null.values=ignore: it has no value" in skipped.text.lower()
-    assert asked(world, 2).outcome is Fate.NO_RECORD
+    assert asked(world, 2).outcome is Outcome.NO_RECORD
 
 
 def test_records_that_are_open_not_read_not_there_and_lost() -> None:
@@ -119,14 +119,14 @@ def test_records_that_are_open_not_read_not_there_and_lost() -> None:
         {"flush.size": "10", "tail.check.interval.ms": "0", **FIELD}, [record(n, {"d": "a"}) for n in range(4)]
     )
     answer = asked(world, 2)
-    assert answer.outcome in (Fate.OPEN, Fate.NOT_READ)
+    assert answer.outcome in (Outcome.OPEN, Outcome.NOT_READ)
     assert "It will be in directory d=a" in answer.text
     assert "flush.size=10" in answer.text
-    assert asked(world, 4).outcome is Fate.NOT_IN_KAFKA
+    assert asked(world, 4).outcome is Outcome.NOT_IN_KAFKA
     world.kafka.trim(ORDERS, start=3)
-    assert asked(world, 1).outcome is Fate.OPEN  # an open file holds it
+    assert asked(world, 1).outcome is Outcome.OPEN  # an open file holds it
     world.store.delete(state_paths(world.settings).open_files())
-    assert asked(world, 1).outcome is Fate.LOST
+    assert asked(world, 1).outcome is Outcome.LOST
 
 
 def test_beyond_retention_the_log_still_knows() -> None:
@@ -143,16 +143,16 @@ def test_what_was_before_the_sink_began_and_gaps() -> None:
     world.start()
     world.sink.poll()
     world.sink.drain()
-    assert asked(world, 3).outcome is Fate.BEFORE_START
+    assert asked(world, 3).outcome is Outcome.BEFORE_START
     log = world.log()
     log.load()
     log.append(
         log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(9)}, gaps=(Gap(*ORDERS, 6, 8, "position"),))
     )
     answer = asked(world, 7)
-    assert (answer.outcome, "offsets 6 to 8 are a gap: position" in answer.text) == (Fate.GAP, True)
+    assert (answer.outcome, "offsets 6 to 8 are a gap: position" in answer.text) == (Outcome.GAP, True)
     log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(5)}))
-    assert [one.stands for one in asked(world, 5).accounts] == [False]
+    assert [one.current for one in asked(world, 5).accounts] == [False]
 
 
 def test_a_topic_partition_that_nobody_knows_is_an_error_with_those_that_are() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-
 import pytest
 
 from kafka_s3.model.errors import LocalDiskError
@@ -42,9 +39,9 @@ def test_what_the_log_takes_back_is_not_there() -> None:
     assert [(one.first_offset, one.until) for one in table.of(TP)] == [(0, None), (10, 3)]
     table.cut_at(TP, 15)
     assert [one.until for one in table.of(TP)] == [None, 3]
-    table.forget(TP, 0, last=9)
+    table.remove(TP, 0, last=9)
     assert [one.first_offset for one in table.of(TP)] == [10]
-    table.forget_topic("orders")
+    table.cut_at(TP, 0)
     assert table.topic_partitions() == [OTHER]
 
 
@@ -68,21 +65,12 @@ def test_planned_files_are_read_by_number_and_by_first_offset_and_know_their_sum
     other.append(file(0, records=None))
     assert (len(plan), plan[2], list(plan.since(1))) == (3, files[2], [(1, files[1]), (2, files[2])])
     assert list(plan.at(0)) == [(0, files[0]), (1, files[1])]
-    assert (plan.records(), plan.records(until=1), plan.size) == (30, 10, 21)
-    assert (other.records(), other.records(until=0), other.size) == (None, 0, 7)
+    assert (plan.records(), plan.size) == (30, 21)
+    assert (other.records(), other.size) == (None, 7)
 
 
-@pytest.fixture
-def cramped() -> Iterator[None]:
-    """Files of this process may not grow beyond 64 KiB."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_a_full_disk_is_told_with_the_way_out(cramped: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_s3.ops.restore.files.CACHE_KIB", 64)
+def test_a_full_disk_is_an_error_with_the_way_out(small_disk: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.engine.log.spill.CACHE_KIB", 64)
     table = FileTable()
 
     def fill() -> None:

@@ -16,7 +16,7 @@ from kafka_s3.model.protocols import Message
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.files import RestoreSelection
 from kafka_s3.ops.restore.plan import RestorePlan, plan_of
-from kafka_s3.ops.restore.run import ORIGIN, Share, restore
+from kafka_s3.ops.restore.run import ORIGIN, PartitionRestore, restore
 from kafka_s3.ops.restore.values import reading_of
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TOLERANT
@@ -60,10 +60,12 @@ def planned(
     return plan_of(world.settings, world.store, target, to_topic=to, selection=selection, by_name=by_name)
 
 
-def restored(world: World, target: MemoryTarget, selection: RestoreSelection = ALL, **more: Any) -> list[Share]:
+def restored(
+    world: World, target: MemoryTarget, selection: RestoreSelection = ALL, **more: Any
+) -> list[PartitionRestore]:
     plan = planned(world, target, selection, **more)
     return restore(
-        plan.shares, store=world.store, reading=reading_of(world.settings), target=target, tell=lambda _: None
+        plan.partitions, store=world.store, reading=reading_of(world.settings), target=target, notify=lambda _: None
     )
 
 
@@ -94,7 +96,7 @@ def test_values_come_back_byte_for_byte_in_order(config: dict[str, Any], texts: 
     target = MemoryTarget(world.kafka)
     (done,) = restored(world, target)
     assert values(target) == texts
-    assert (done.records, done.written, done.whole) == (4, 4, True)
+    assert (done.records, done.written) == (4, 4)
 
 
 def test_fields_of_parquet_come_back_as_json_and_that_is_said() -> None:
@@ -152,9 +154,9 @@ def test_whenever_it_dies_the_next_run_goes_on_and_nothing_is_doubled(lives: int
     target.lives = None
     (done,) = restored(world, target)
     assert values(target) == [b'{"n":%d}' % n for n in range(7)]
-    assert (done.there, done.written, done.whole) == (lives, 7 - lives, True)
+    assert (done.already_there, done.written, done.records) == (lives, 7 - lives, 7)
     (again,) = restored(world, target)
-    assert (again.there, again.written, len(values(target))) == (7, 0, 7)
+    assert (again.already_there, again.written, len(values(target))) == (7, 0, 7)
 
 
 def test_records_of_others_in_the_target_do_not_matter() -> None:
@@ -206,7 +208,7 @@ def test_forged_marks_neither_make_a_topic_whole_nor_move_a_restore() -> None:
         for mark in (forged.replace(b"/3/0/", b"/6/0/"), forged.replace(b"/3/0/", b"/0/0/")):
             send("back", Message(None, b"stranger", ((ORIGIN, mark),), None), partition=0)
     (done,) = restored(world, target)
-    assert (done.there, done.written, done.whole) == (4, 3, True)
+    assert (done.already_there, done.written, done.records) == (4, 3, 7)
     assert [value for value in values(target) if value != b"stranger"] == [b'{"n":%d}' % n for n in range(7)]
 
 

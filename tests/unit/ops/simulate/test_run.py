@@ -98,7 +98,7 @@ def really(
             while come[tp] < len(records) and (records[come[tp]].timestamp or 0) < world.now:
                 world.kafka.records[tp].append(records[come[tp]])
                 come[tp] += 1
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     return world
 
 
@@ -203,7 +203,7 @@ def test_the_requests_of_a_delta_table_grow_with_its_log_until_a_checkpoint() ->
 
     world = World({"flush.size": "1"})
     world.add([0])
-    world.start().cycle()
+    world.start().poll_and_commit()
     entry = world.entries()[-1]
     long, longer = (table_requests([entry] * count) for count in (CHECKPOINT_EVERY - 1, CHECKPOINT_EVERY + 1))
     checkpoint, fresh = READS_OF_LOG_FILE * (CHECKPOINT_EVERY - 1) * 2, READS_OF_CHECKPOINT

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import fastavro
 import pytest
 from rich.console import Console
 
@@ -23,7 +22,6 @@ from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.digests import JsonDigests
 from kafka_s3.ops.verify.findings import FindingKind
-from kafka_s3.ops.verify.objects import avro_records
 from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, failure
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
@@ -64,7 +62,7 @@ def healthy(config: dict[str, str | None] | None = None) -> World:
     for at in range(0, len(records), 4):
         values(world, records[at : at + 4], start=at)
         world.now += HOUR
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
     return world
 
 
@@ -142,7 +140,7 @@ def test_json_is_compared_as_documents(value: bytes) -> None:
     world = World({"flush.size": "2"})
     world.start()
     values(world, [value, b'{"n":2}'])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     report = audited(world)
     assert report.findings == ()
     assert report.tallies[0].compared == 2
@@ -152,7 +150,7 @@ def test_a_topic_partition_whose_texts_differ_is_looked_at_by_value_and_told_of_
     world = World({"flush.size": "2"})
     world.start()
     values(world, [b'{"n":1}', b'{"n":2}', b'{"n":3}', b'{"n":4.0}'])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     last = max(file.key for entry in world.entries() for file in entry.files)
     changed(world, last, lambda content: content.replace(b"4.0", b"4e0"))
     told: list[tuple[str, int, int]] = []
@@ -229,7 +227,7 @@ def test_values_that_hold_the_separator_are_no_finding_and_changed_ones_are() ->
     world = World({"flush.size": "2", **MODES["raw bytes"]})
     world.start()
     values(world, [b"a\nb\n", b"\n"])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert audited(world).findings == ()
     changed(
         world, next(key for key in world.store.objects if not key.startswith(STATE)), lambda c: c.replace(b"b", b"c")
@@ -324,7 +322,7 @@ def test_a_commit_that_was_not_published_says_to_start_the_sink() -> None:
     world.start([Fault("complete_upload", die, Moment.BEFORE, 1)])
     world.add(range(3))
     with pytest.raises(Died):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     (finding,) = audited(world).findings
     assert finding.kind is FindingKind.MISSING_OBJECT
     assert "start the sink" in finding.text
@@ -345,7 +343,7 @@ def test_a_file_of_an_earlier_entry_that_still_waits_to_be_visible_is_completed_
     for start in (0, 3):
         for tp in (ORDERS, other):
             world.add(range(start, start + 3), tp=tp)
-        world.sink.cycle()
+        world.sink.poll_and_commit()
         world.now += HOUR
     assert world.entries()[-1].waiting
     report = audited(world)
@@ -367,9 +365,9 @@ def test_files_that_were_made_again_after_their_uploads_were_lost_are_clean(mode
 
     world.start([Fault("put_new", abort_all, Moment.AFTER, 3)])
     values(world, [json.dumps({"n": n, "d": "ab"[n % 2]}).encode() for n in range(8)])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.now += HOUR
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     report = audited(world)
     assert report.findings == ()
     assert report.tallies[0].written > 0
@@ -382,7 +380,7 @@ def test_a_record_that_the_log_does_not_account_for_is_named() -> None:
     world = World({"flush.size": "3"})
     world.start()
     world.add([0, 1, 3])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert audited(world).tallies[0].without_record == 1
     world.kafka.records[ORDERS].insert(2, MemoryRecord(2, START_MS, None, b'{"n":2}'))
     found = audited(world).findings
@@ -415,10 +413,10 @@ def test_gaps_of_the_log_are_told_by_their_cause() -> None:
     world = World({"flush.size": "3", "behavior.on.lost.offsets": "gap"})
     world.start()
     world.add(range(4))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.kafka.trim(ORDERS, start=5)
     world.add(range(7, 10))
-    world.sink.drain() if world.sink.cycle() else None
+    world.sink.drain() if world.sink.poll_and_commit() else None
     report = audited(world)
     assert report.findings == ()
     assert report.tallies[0].gaps == {"retention": 1}  # an open file held offset 3
@@ -430,12 +428,12 @@ def test_a_recreated_topic_is_checked_against_its_new_records_only() -> None:
     world = World({"flush.size": "3", "behavior.on.lost.offsets": "gap", "topics.dir": "t"})
     world.start()
     world.add(range(6))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.kafka.records[ORDERS].clear()
     world.kafka.ids["orders"] = "new"
     values(world, [b'{"n":100}', b'{"n":101}', b'{"n":102}'])
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     report = audited(world)
     assert report.findings == ()
     assert (report.tallies[0].kafka, report.tallies[0].until) == (3, 3)
@@ -457,7 +455,7 @@ def test_objects_of_the_sink_before_this_one_are_no_orphans_but_a_note() -> None
     world.kafka.create(ORDERS, start=3)
     world.start()
     world.add(range(3, 6))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.store.put(FIRST, b"{}\n")
     world.store.put("topics/orders/_delta_log/0.json", b"{}\n")
     report = audited(world)
@@ -472,7 +470,7 @@ def test_what_a_sink_at_work_writes_meanwhile_is_no_orphan() -> None:
     def at_work(prefix: str, *, start_after: str = "") -> Iterator[Any]:
         if prefix == "topics/orders/":
             values(world, [b'{"n":50}', b'{"n":51}'], start=12)
-            world.sink.cycle()
+            world.sink.poll_and_commit()
         return listed(prefix, start_after=start_after)
 
     world.store.list = at_work  # type: ignore[method-assign]
@@ -489,7 +487,7 @@ def test_a_selection_looks_at_the_commits_that_it_touches_and_at_nothing_else() 
         for tp in (ORDERS, other):
             world.add(range(start, start + 3), tp=tp)
         world.now += HOUR
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
     world.store.delete(FIRST)
     world.store.put(PREFIX + "orders+0+0000000001.json", b"")
     assert audited(world, selection=SegmentSelection(partition=1)).findings == ()
@@ -521,20 +519,6 @@ def test_progress_is_told() -> None:
     assert ("Kafka orders-0", 11, 11) in told
 
 
-# ------------------------------------------------------------ readers
-
-
-@pytest.mark.parametrize("codec", ["null", "deflate"])
-def test_avro_records_are_counted_by_their_blocks(codec: str) -> None:
-    out = io.BytesIO()
-    fastavro.writer(out, {"type": "string"}, [str(n) for n in range(1000)], codec=codec, sync_interval=100)
-    content = out.getvalue()
-    assert avro_records(content) == 1000
-    for damaged in (content[:-1], content[:-1] + b"!", b"Obj\x02" + content[4:], content + b"\x02"):
-        with pytest.raises(ValueError, match=r"it |block"):
-            avro_records(damaged)
-
-
 # ------------------------------------------------------------ dead letters settled by hand
 
 
@@ -543,7 +527,7 @@ def with_two_letters() -> World:
     world = World({"flush.size": "3", **TOLERANT, **FIELD, "rotate.file.on.partition.change": "false"})
     world.start()
     values(world, [b'{"n":0,"d":"a"}', b"{oops", b"{again", b'{"n":3,"d":"a"}', b'{"n":4,"d":"a"}'])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     return world
 
 
@@ -603,7 +587,7 @@ def set_back(world: World, offset: int) -> World:
     log.claim(cluster_id="memory", publish=lambda entry: ())
     log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(offset)}))
     world.start()
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     return world
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from kafka_s3.connect.config.classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.transform_classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS
 from kafka_s3.connect.config.validate import resolved
 from kafka_s3.engine.control.settings_notes import note_settings, noted
 from kafka_s3.engine.log.dead_letters import LetterSelection
@@ -186,9 +186,9 @@ def filled(config: Mapping[str, str], values: list[bytes | None]) -> World:
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset * HOUR // 4, key, value, headers))
         if offset % 4 == 3:
             world.now += HOUR
-            assert world.sink.cycle()
+            assert world.sink.poll_and_commit()
     world.now += HOUR
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     return world
 
@@ -327,7 +327,7 @@ def test_what_was_written_before_a_transform_was_added_is_counted_and_what_came_
     world.start()
     noted_now(world)
     world.add(range(6))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     old = world.settings
     world.settings = settings_of({"flush.size": "3", **CHAINS["insert_field.value"]})
     report = audited(world)  # not run since
@@ -335,7 +335,7 @@ def test_what_was_written_before_a_transform_was_added_is_counted_and_what_came_
     world.start()
     noted_now(world)
     world.add(range(6, 12))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     report = audited(world)
     assert (report.findings, report.tallies[0].written, report.tallies[0].compared) == ((), 12, 6)
     (note,) = report.notes
@@ -368,7 +368,7 @@ def test_two_topics_in_one_folder_are_clean_and_a_stray_among_them_is_found() ->
     world = World({"flush.size": "2", "topics": "orders-dc1,orders-dc2", **route}, topics=places)
     for place in places:
         world.add(range(4), tp=place)
-    world.start().cycle()
+    world.start().poll_and_commit()
     stray = "topics/orders/partition=0/orders-dc2+0+0000000001.json"
     world.store.put(stray, b"{}\n")
     assert [found.place for found in audited(world).findings] == [stray]
@@ -386,7 +386,7 @@ def test_records_of_one_partition_that_go_to_two_topics_without_a_folder_each_do
         for offset, target in enumerate("ABBAAB"):
             value = json.dumps({"to": target, "n": offset}).encode()
             world.kafka.add(place, MemoryRecord(offset, START_MS, None, value))
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert clean_and_not_when_damaged(world.settings, world.store, world.kafka).notes == ()
 
 
@@ -400,7 +400,7 @@ def test_replayed_dead_letters_are_compared_after_the_same_transforms() -> None:
     for offset in range(4):
         value = json.dumps({"n": offset} | ({"at": START_MS} if offset % 2 else {})).encode()
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset, None, value))
-    world.start().cycle()
+    world.start().poll_and_commit()
     world.settings = settings_of({**steps, **TOLERANT, **TIME})  # records without a time of their own are welcome now
     _, entry = make_replay(world.settings, world.store, clock_ms=lambda: world.now).run(LetterSelection())
     assert entry is not None

@@ -7,12 +7,14 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_s3.engine.log.fold import Reset, Segment
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.spill import SegmentStore
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
-from kafka_s3.ops.verify.claims import ClaimedKeys, Claims, Overlaps, Segment, SegmentSpool, claimed_twice, read_claims
+from kafka_s3.ops.verify.claims import ClaimedKeys, Claims, Overlaps, claimed_twice, read_claims
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.store import ObjectInfo
 from tests.support.big_log import big_log
@@ -45,31 +47,30 @@ segments = st.builds(
     st.booleans(),
     resolved=st.sampled_from([None, OffsetSet(((1, 2),))]),
 )
-steps = st.lists(segments | st.tuples(st.sampled_from(PLACES), st.integers(-1, 20), st.booleans()), max_size=12)
+resets = st.builds(
+    Reset, st.sampled_from(PLACES), st.just(1), st.none() | st.integers(0, 20), st.integers(0, 20), st.just(OffsetSet()), st.booleans()
+)  # fmt: skip
 
 
-@given(steps=steps, held=st.integers(1, 12))
+@given(steps=st.lists(segments | resets, max_size=12), held_bytes=st.integers(1, 4000))
 @settings(max_examples=examples(60))
-def test_segments_on_disk_are_those_that_were_added(
-    steps: list[Segment | tuple[TopicPartition, int, bool]], held: int
-) -> None:
-    spool, plain = SegmentSpool(held), {tp: list[Segment]() for tp in PLACES}
-    for tp in PLACES:
-        spool.know(tp)
+def test_segments_on_disk_are_those_that_were_added(steps: list[Segment | Reset], held_bytes: int) -> None:
+    store, plain = SegmentStore(held_bytes), dict[TopicPartition, list[Segment]]()
     for step in steps:
+        own = plain.setdefault(step.topic_partition, [])
         if isinstance(step, Segment):
-            spool.add(step)
-            plain[step.topic_partition].append(step)
+            store.add(step)
+            own.append(step)
             continue
-        tp, since, again = step
-        spool.supersede(tp, since, by=1, read_again=again)
-        plain[tp] = [
-            replace(one, superseded=True, read_again=again and (one.read_again or not one.superseded))
-            if one.until > since
+        store.reset(step)
+        back = step.recreated or (step.before is not None and step.frontier < step.before)
+        plain[step.topic_partition] = [
+            replace(one, superseded=True, read_again=not step.recreated and (one.read_again or not one.superseded))
+            if back and (step.recreated or one.until > step.frontier)
             else one
-            for one in plain[tp]
+            for one in own
         ]
-    assert {tp: list(spool.of(tp)) for tp in spool} == plain
+    assert {tp: list(store.of(tp)) for tp in store} == plain
 
 
 keys = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 5)), max_size=12)
@@ -80,21 +81,21 @@ keys = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 5)), max_siz
     listing=st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.integers(0, 2), st.sampled_from("xy"))),
 )
 @settings(max_examples=examples(60))
-def test_keys_are_told_apart_by_their_digests(
+def test_keys_are_distinguished_by_their_digests(
     claims: list[tuple[str, int]], listing: dict[str, tuple[int, str]]
 ) -> None:
     claimed, last = ClaimedKeys(), dict(claims)
     for key, version in claims:
         claimed.add(key, version)
     claimed.close()
-    found = claimed.listed([ObjectInfo(key, size, etag, 0) for key, (size, etag) in listing.items()])
+    found = claimed.note_listing([ObjectInfo(key, size, etag, 0) for key, (size, etag) in listing.items()])
     assert [info.key for info in found] == [key for key in listing if key not in last]
     for key, version in claims:
-        assert claimed.standing(key, version) == (last[key] == version)
+        assert claimed.is_last_claim(key, version) == (last[key] == version)
     for key in "abcdefgh":
         assert (key in claimed) == (key in last)
-        assert claimed.shown(key, 1, etag="x") == (key in last and listing.get(key) == (1, "x"))
-        assert claimed.shown(key, 1, etag=None) == (key in last and listing.get(key, (0,))[0] == 1)
+        assert claimed.is_listed(key, 1, etag="x") == (key in last and listing.get(key) == (1, "x"))
+        assert claimed.is_listed(key, 1, etag=None) == (key in last and listing.get(key, (0,))[0] == 1)
 
 
 def test_files_of_one_directory_that_overlap_are_found_wherever_they_are() -> None:
@@ -124,16 +125,16 @@ def test_claims_are_the_same_from_tables_and_from_entries() -> None:
         follower.catch_up(log)
     watched = FaultyStore(store, [])
     after = read_claims(watched, PATHS)
-    assert told(after) == told(before)
+    assert facts(after) == facts(before)
     assert (
         sum("/commits/" in key for verb, key in watched.calls if verb == "get") == 2
     )  # what proves the tables, and the tail
 
 
-def told(claims: Claims) -> object:
+def facts(claims: Claims) -> object:
     segments = {tp: [_without_ids(segment) for segment in claims.segments.of(tp)] for tp in claims.segments}
     findings = [*claims.findings, *claimed_twice(claims)]
-    return claims.entries, claims.last_version, claims.frontier, claims.begins, segments, findings
+    return claims.entries, claims.last_version, claims.fold.frontier, claims.begins, segments, findings
 
 
 def _without_ids(segment: Segment) -> Segment:

@@ -7,8 +7,8 @@ from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metr
 
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.timing import BOUNDS_S, took
+from kafka_s3.run.metrics.exporters import interval_s, otlp_message
 from kafka_s3.run.metrics.instruments import LAG_RECORDS, RECORDS_READ, REQUESTS, Sample
-from kafka_s3.run.metrics.otlp import interval_s, message
 
 
 def test_each_kind_of_number_is_what_opentelemetry_has_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_each_kind_of_number_is_what_opentelemetry_has_for_it(monkeypatch: pytes
         Sample(REQUESTS, ("orders", "put_object"), took(0.02).plus(took(400.0))),
         Sample(LAG_RECORDS, ("orders", "u"), 4),
     ]
-    (resource,) = encode_metrics(message(samples, 1, 2)).resource_metrics
+    (resource,) = encode_metrics(otlp_message(samples, 1, 2)).resource_metrics
     about = {one.key: one.value.string_value for one in resource.resource.attributes}
     assert about["service.name"] == "lake"
     counter, gauge, histogram = resource.scope_metrics[0].metrics

@@ -7,13 +7,11 @@ import json
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
-from kafka_s3.engine.control.tallies import Delay
+from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, Phase
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import Requests, took
-from kafka_s3.run.metrics.instruments import Sample
-from kafka_s3.run.metrics.memory import memory_samples
-from kafka_s3.run.metrics.prometheus import registry_of
+from kafka_s3.run.metrics.exporters import prometheus_registry
+from kafka_s3.run.metrics.instruments import Sample, memory_samples
 from kafka_s3.run.metrics.sink_metrics import SinkMetrics
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
@@ -33,7 +31,7 @@ def metered(world: World) -> SinkMetrics:
 
 def read(metrics: SinkMetrics) -> dict[str, float]:
     """The page as Prometheus reads it: `name{values of labels, in alphabetical order, without the sink's}` to number."""
-    text = generate_latest(registry_of(metrics.samples)).decode()
+    text = generate_latest(prometheus_registry(metrics.samples)).decode()
     found = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -47,7 +45,7 @@ def test_records_bytes_and_files_are_counted_by_what_became_of_them() -> None:
     metrics = metered(world)
     world.add(range(4))
     world.kafka.add(ORDERS, MemoryRecord(4, START_MS, None, b"{broken"))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     found = read(metrics)
     assert found["kafka_s3_records_total{orders,written}"] == 4
     assert found["kafka_s3_records_total{dead_letter,orders}"] == 1
@@ -73,16 +71,16 @@ def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -
     assert found["kafka_s3_lag_seconds{orders}"] == 5
     assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 0
     world.now += 60_000
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     world.now += 7_000
     world.add(range(3, 5))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     found = read(metrics)
     assert found["kafka_s3_lag_records{orders}"] == 5, "open files are no objects"
     assert found["kafka_s3_lag_seconds{orders}"] == 0
     assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 7
     world.add(range(5, 101))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     found = read(metrics)
     assert found["kafka_s3_lag_records{orders}"] == 1
     assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 0, "another record"

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_s3.kafka.envelopes import HEADER
-from kafka_s3.run.spark import bounded
-from kafka_s3.run.spark.bounded import RECORD_BYTES, first_bytes, is_cut, sizes
+from kafka_s3.run.spark import source
+from kafka_s3.run.spark.source import RECORD_BYTES, first_bytes, is_cut, sizes
 
 SCHEMA = pa.schema([("value", pa.binary()), ("key", pa.binary()), ("headers", pa.list_(HEADER))])
 
@@ -33,7 +33,7 @@ def test_a_record_weighs_its_value_key_and_headers() -> None:
 def test_records_pass_until_they_have_the_bytes_of_a_read(
     monkeypatch: pytest.MonkeyPatch, budget: int, taken: int
 ) -> None:
-    monkeypatch.setattr(bounded, "BYTES_PER_READ", budget)
+    monkeypatch.setattr(source, "BYTES_PER_READ", budget)
     found = list(first_bytes(iter([batch(100, 100, 100), batch(100, 100, 100)])))
 
     assert sum(map(len, found)) == taken

@@ -11,7 +11,7 @@ from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.run.spark.choice import ChosenSource
+from kafka_s3.run.spark.launch import ChosenSource
 from tests.support.memory_world import ORDERS, World
 
 TASKS, SPARK = "kafka.reader=tasks", "kafka.reader=spark"

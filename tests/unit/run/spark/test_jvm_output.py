@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from kafka_s3.run.spark.jvm_output import into_log, worth_telling
+from kafka_s3.run.spark.session import into_log, worth_telling
 from tests.support.waiting import eventually
 
 

@@ -10,7 +10,7 @@ import pytest
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, StorageUnavailable, TopicMissing
 from kafka_s3.model.process import ThreadPool, start_daemon
-from kafka_s3.run.spark.several import FailedSink, SharedSession, exit_code, run_side_by_side
+from kafka_s3.run.spark.process import FailedSink, SharedSession, exit_code, run_side_by_side
 from tests.support.log_lines import said
 from tests.support.memory_world import settings_of
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_s3.connect.schemas.registered import Language
-from kafka_s3.run.wiring.payloads import payload_decoders
+from kafka_s3.run.wiring.conversion import payload_decoders
 from tests.support.memory_world import settings_of
 from tests.support.protobuf import PROTO3, registered
 
@@ -37,5 +37,5 @@ def test_settings_of_protobuf_change_what_a_message_becomes(setting: str, value:
     settings = settings_of({"flush.size": "1", **converter, f"value.converter.{setting}": value})
     language, make = payload_decoders(settings, "value.converter", None)
     assert language is Language.PROTOBUF
-    found = make(registered(TEXT), (0,), None).decode(pa.array([b"\x0a\x04visa\x20\x01"]))
+    found = make(registered(TEXT), (0,), None).decode_payloads(pa.array([b"\x0a\x04visa\x20\x01"]))
     assert found.values.objects() == [row]

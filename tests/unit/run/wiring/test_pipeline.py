@@ -7,8 +7,7 @@ import json
 import pytest
 
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.verify.layout import object_layout
-from kafka_s3.run.wiring.pipeline import data_keys_of
+from kafka_s3.run.wiring.pipeline import object_names
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World
 
@@ -33,7 +32,7 @@ def keys(config: dict[str, str], *, topic: str = "orders") -> list[str]:
     tp = TopicPartition(topic, 0)
     world = World({"flush.size": "1", "topics": topic, **config}, topics=[tp])
     world.add([1], tp=tp)
-    world.start().cycle()
+    world.start().poll_and_commit()
     return list(world.objects())
 
 
@@ -56,7 +55,7 @@ def test_null_is_a_directory_in_a_field_of_a_type_that_has_none(strict: str) -> 
     schema = {"type": "struct", "fields": [{"field": "f", "type": "float", "optional": True}]}
     value = json.dumps({"schema": schema, "payload": {"f": None}}).encode()
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, value))
-    world.start().cycle()
+    world.start().poll_and_commit()
     assert list(world.objects()) == ["topics/orders/f=null/orders+0+0000000000.json"]
 
 
@@ -69,7 +68,7 @@ def enveloped(config: dict[str, str], *, count: int = 4) -> World:
             offset, START_MS + 1000 * offset, key, b'{"n": %d, "d": %s}' % (offset, key), (("t", key),)
         )
         world.kafka.add(ORDERS, record)
-    world.start().cycle()
+    world.start().poll_and_commit()
     return world
 
 
@@ -111,11 +110,13 @@ def test_several_topics_go_into_one_folder_and_are_verified_and_swept_there() ->
     world = World({"flush.size": "2", "topics": "orders,refunds", **names}, topics=topics)
     for tp in topics:
         world.add(range(3), tp=tp)
-    world.start().cycle()
+    world.start().poll_and_commit()
     found = [f"topics/raw/partition=0/20240115T100000Z-{tp.topic}-0-0000000000.json" for tp in topics]
     assert world.numbers() == {key: [0, 1] for key in found}
-    layout, swept = object_layout(world.settings), data_keys_of(world.settings)
-    assert [layout.named(key, tp.topic) for key, tp in zip(found, topics, strict=True)] == [(tp, 0) for tp in topics]
-    assert layout.foreign(found[0], "refunds")
-    assert swept.prefixes(["orders", "refunds"]) == ("topics/raw/",)
-    assert [swept.owner(key, ["orders"]) is not None for key in found] == [True, False]
+    names = object_names(world.settings)
+    assert [names.read(key, tp.topic) for key, tp in zip(found, topics, strict=True)] == [
+        (tp, "partition=0", 0, ".json") for tp in topics
+    ]
+    assert names.is_foreign(found[0], "refunds")
+    assert names.prefixes(["orders", "refunds"]) == ("topics/raw/",)
+    assert [names.owner(key, ["orders"]) is not None for key in found] == [True, False]

@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from kafka_s3.run.java.cache import cache_folder, new_folder
-from kafka_s3.run.java.certificates import trust_store_options
-from kafka_s3.run.java.errors import LocalServiceError
-from kafka_s3.run.java.jars import TESTED_SPARK, delta_package, ivy_file, kafka_package, module_name
+from kafka_s3.run.java.cache import LocalServiceError, cache_folder, new_folder
+from kafka_s3.run.java.jars import (
+    TESTED_SPARK,
+    delta_package,
+    ivy_file,
+    kafka_package,
+    module_name,
+    trust_store_options,
+)
 
 
 def test_the_ivy_file_names_what_to_fetch_and_what_to_leave_out() -> None:

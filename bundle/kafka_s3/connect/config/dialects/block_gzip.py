@@ -36,11 +36,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kafka_s3.connect.config.classes import CONVERTERS, SELF_MANAGED, STORAGES
-from kafka_s3.connect.config.dialects.spelled import SpelledConfig
-from kafka_s3.connect.config.option import Option, parse
-from kafka_s3.connect.config.options.block_gzip import FORMATS, LAYOUTS, ROWS
+from kafka_s3.connect.config.dialects import SpelledConfig
+from kafka_s3.connect.config.option import InvalidValue, Option, did_you_mean, parse
+from kafka_s3.connect.config.options.spellings import BLOCK_GZIP_FORMATS, BLOCK_GZIP_ROWS, LAYOUTS
 from kafka_s3.connect.config.references import has_reference
-from kafka_s3.connect.config.valid_values import InvalidValue, did_you_mean
 from kafka_s3.model.errors import Problem
 
 FORMAT_NAME: Final = "block_gzip"
@@ -77,7 +76,7 @@ TEXT_ONLY: Final = ("format.value.delimiter", "format.value.encoding", "format.k
 ORIGINAL: Final = "com.deviantart.kafka_connect_s3.S3SinkConnector"
 SUCCESSOR: Final = "com.spredfast.kafka.connect.s3.sink.S3SinkConnector"
 _DROPPED: Final = frozenset({"local.buffer.dir", "connector.class"})
-_TABLE: Final = {row.key: row for row in ROWS}
+_TABLE: Final = {row.key: row for row in BLOCK_GZIP_ROWS}
 _BYTES: Final = next(java for java, ours in CONVERTERS.items() if ours == "bytes")
 
 
@@ -144,14 +143,17 @@ def _mismatched(texts: Mapping[str, str]) -> Iterator[Problem]:
     given = texts.get("format", "text").strip()
     if has_reference(given):
         return
-    if FORMATS.get(given, given) == "binary":
+    if BLOCK_GZIP_FORMATS.get(given, given) == "binary":
         for key in (key for key in TEXT_ONLY if key in texts):
             yield Problem(key, None, "goes with format=text only.", "Leave it out, or set format=text.")
     elif "format.key.encoding" in texts and "format.key.delimiter" not in texts:
         yield Problem(
             "format.key.encoding", None, "goes with format.key.delimiter.", "Set that, too, or leave both out."
         )
-    if FORMATS.get(given, given) == "text" and texts.get("format.include.keys", "").strip().lower() == "true":
+    if (
+        BLOCK_GZIP_FORMATS.get(given, given) == "text"
+        and texts.get("format.include.keys", "").strip().lower() == "true"
+    ):
         rule = "goes with format=binary only."
         yield Problem("format.include.keys", None, rule, "In text, format.key.delimiter asks for keys.")
 

@@ -6,13 +6,22 @@ of classes only those listed here, none of which is ever loaded by name but Kafk
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from kafka_s3.connect.config.jaas import IAM_PACKAGE, IAM_SHADE, MECHANISMS, PACKAGE, SHADE, OneLogin
-from kafka_s3.connect.config.option import Option, OptionGroup, OptionStatus, Type
-from kafka_s3.connect.config.valid_values import Anything, InvalidValue, OneOf, Valid, Value
+from kafka_s3.connect.config.jaas import IAM_PACKAGE, IAM_SHADE, MECHANISMS, PACKAGE, SHADE, login_text
+from kafka_s3.connect.config.option import (
+    InvalidValue,
+    OneOf,
+    Option,
+    OptionGroup,
+    OptionStatus,
+    Type,
+    Valid,
+    Value,
+    accepts,
+    anything,
+)
 
 _INT, _LONG, _TEXT, _FLAG, _CLASS = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN, Type.CLASS
 _SECRET, _LIST = Type.PASSWORD, Type.LIST
@@ -34,30 +43,25 @@ IAM_HANDLER: Final = f"{IAM_PACKAGE}IAMClientCallbackHandler"
 _CLIENT_HANDLER: Final = "sasl.client.callback.handler.class"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAddress:
+@accepts("an https:// address; http:// only on this machine")
+def token_address(value: Value) -> Value:
     """Where OAUTHBEARER gets its tokens: `https://`, because the client's secret is sent there; `http://` on this machine only."""
-
-    text: str = "an https:// address; http:// only on this machine"
-
-    def accept(self, value: Value) -> Value:
-        """The address. Raises InvalidValue."""
-        parts = urlsplit(str(value))
-        if not parts.hostname or parts.scheme not in ("http", "https"):
-            raise InvalidValue(f"must be {self.text}.", "Write https://host/path.")
-        if parts.username is not None or parts.password is not None:
-            raise InvalidValue(
-                "must not hold user and password.", "Give clientId and clientSecret in sasl.jaas.config."
-            )
-        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-            raise InvalidValue(f"must be {self.text}: the client's secret is sent there.", "Write https://host/path.")
-        return value
+    parts = urlsplit(str(value))
+    if not parts.hostname or parts.scheme not in ("http", "https"):
+        raise InvalidValue(f"must be {token_address.text}.", "Write https://host/path.")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidValue("must not hold user and password.", "Give clientId and clientSecret in sasl.jaas.config.")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        raise InvalidValue(
+            f"must be {token_address.text}: the client's secret is sent there.", "Write https://host/path."
+        )
+    return value
 
 
 def _row(
     name: str, type_: Type, doc: str, valid: Valid | None = None, *, default: str | None = None, note: str = ""
 ) -> Option:
-    return Option(CONSUMER + name, type_, default, doc, OptionGroup.KAFKA, valid=valid or Anything(), note=note)
+    return Option(CONSUMER + name, type_, default, doc, OptionGroup.KAFKA, valid=valid or anything, note=note)
 
 
 def _idle(name: str, type_: Type, valid: Valid, note: str) -> Option:
@@ -72,8 +76,8 @@ _SECURITY = (
     _row("sasl.mechanism", _TEXT, "SASL mechanism.", OneOf(tuple(MECHANISMS)), note=_MECHANISM),
     _row("sasl.jaas.config", _SECRET, "User and password, client id and secret, or an AWS role or profile. Module names may be those of "
          "Databricks, which begin with `kafkashaded.` or `shadedmskiam.`.",
-         OneLogin()),
-    _row("sasl.oauthbearer.token.endpoint.url", _TEXT, "Where OAUTHBEARER gets its tokens. In the worker file only.", TokenAddress()),
+         login_text),
+    _row("sasl.oauthbearer.token.endpoint.url", _TEXT, "Where OAUTHBEARER gets its tokens. In the worker file only.", token_address),
     _row("sasl.oauthbearer.scope.claim.name", _TEXT, "Claim of the token that holds the scope."),
     _row("sasl.oauthbearer.sub.claim.name", _TEXT, "Claim of the token that holds the subject."),
     _row("sasl.login.callback.handler.class", _CLASS, "Handler that gets the tokens; set where it is left out. In the worker file only.",
@@ -125,8 +129,8 @@ _IDLE = (
     _idle("metric.reporters", _CLASS, OneOf(("", "org.apache.kafka.common.metrics.JmxReporter")), "No reporter is ever loaded."),
     _idle("partition.assignment.strategy", _CLASS, OneOf(tuple(f"{_KAFKA}{name}Assignor" for name in (
         "Range", "RoundRobin", "Sticky", "CooperativeSticky"))), "Partitions are read by explicit offsets."),
-    _idle("enable.auto.commit", _FLAG, Anything(), "Offsets are committed with the objects."),
-    _idle("allow.auto.create.topics", _FLAG, Anything(), "Topics are never created by reading."),
+    _idle("enable.auto.commit", _FLAG, anything, "Offsets are committed with the objects."),
+    _idle("allow.auto.create.topics", _FLAG, anything, "Topics are never created by reading."),
 )  # fmt: skip
 
 FILES: Final = ("ssl.truststore.location", "ssl.keystore.location")

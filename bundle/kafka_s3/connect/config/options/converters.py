@@ -1,4 +1,4 @@
-"""Which settings do the converters of keys, values and headers read? (SEMANTICS A1.4, A11)
+"""Which settings do the converters of keys, values and headers read, those of AWS Glue and Apicurio included? (SEMANTICS A1.4, A11)
 
 The same rows exist below `key.converter.` and `value.converter.`; a converter ignores, with a warning, what only others read.
 """
@@ -10,28 +10,53 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kafka_s3.connect.config.classes import CONVERTERS, HEADER_CONVERTERS, OTHER_CONVERTERS
-from kafka_s3.connect.config.option import Option, OptionGroup, OptionStatus, Type
-from kafka_s3.connect.config.options.registries import registry_rows
-from kafka_s3.connect.config.valid_values import Anything, InvalidValue, KnownClass, OneOf, OneOfAnyCase, Range, Value
+from kafka_s3.connect.config.option import (
+    InvalidValue,
+    KnownClass,
+    OneOf,
+    OneOfAnyCase,
+    Option,
+    OptionGroup,
+    OptionStatus,
+    Range,
+    Type,
+    Value,
+    accepts,
+    anything,
+)
 
 _INT, _TEXT, _FLAG, _SECRET = Type.INT, Type.STRING, Type.BOOLEAN, Type.PASSWORD
 _IDLE, _GROUP = OptionStatus.INFORMATIONAL, OptionGroup.CONVERTERS
+
+
 _WRITING = "It is about writing; a sink only reads."
+_SERDE: Final = "io.apicurio.registry.serde."
+_NOT_READ: Final = "It is about writing, or about the cache of the original; the sink asks for each schema once."
+ID_HANDLERS: Final = {
+    f"{_SERDE}DefaultIdHandler": "8",
+    f"{_SERDE}Legacy8ByteIdHandler": "8",
+    f"{_SERDE}Legacy4ByteIdHandler": "4",
+    f"{_SERDE}Default4ByteIdHandler": "4",
+    f"{_SERDE}OptimisticFallbackIdHandler": "either",
+}
+"""Apicurio's handlers by the bytes of an id; its version 2 has the first and the third, version 3 the others."""
 
 
-class Strategy:
+@accepts(", ".join(ID_HANDLERS))
+def id_handler(value: Value) -> Value:
+    """Apicurio's own handlers of ids, or none."""
+    return str(KnownClass(ID_HANDLERS).accept(str(value))) if value else ""
+
+
+@accepts("TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy")
+def strategy_name(value: Value) -> Value:
     """Subject name strategies, by class name or short name."""
+    from kafka_s3.connect.registry.options import strategy_of
 
-    text = "TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy"
-
-    def accept(self, value: Value) -> Value:
-        """The short name."""
-        from kafka_s3.connect.registry.subjects import strategy_of
-
-        try:
-            return str(strategy_of(str(value)))
-        except ValueError:
-            raise InvalidValue(f"must be one of: {self.text}.") from None
+    try:
+        return str(strategy_of(str(value)))
+    except ValueError:
+        raise InvalidValue(f"must be one of: {strategy_name.text}.") from None
 
 
 def _row(name: str, type_: Type, default: str | None, doc: str, **more: Any) -> Option:
@@ -89,8 +114,8 @@ _TLS: Final = (
 _DUAL: Final = "io.confluent.kafka.serializers.schema.id.DualSchemaIdDeserializer"
 _ID_NOTE: Final = "The header goes before the bytes; records without it are read by their bytes."
 _SUBJECTS: Final = (
-    _row("key.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subject of key schemas.", valid=Strategy()),
-    _row("value.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subject of value schemas.", valid=Strategy()),
+    _row("key.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subject of key schemas.", valid=strategy_name),
+    _row("value.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subject of value schemas.", valid=strategy_name),
     _row("use.latest.version", _FLAG, "false", "Read with the subject's latest schema.", not_yet=("true",),
          note="Records are read with the schema they were written with."),
     _row("latest.compatibility.strict", _FLAG, "true", "Check that latest schema.", status=_IDLE, note=_WRITING),
@@ -125,31 +150,73 @@ _LANGUAGES: Final = (
 )  # fmt: skip
 
 
-def _rows(prefix: str) -> Iterator[Option]:
-    for row in (*_PLAIN, *_REACHED, *_TLS, *_SUBJECTS, *_LANGUAGES):
-        yield replace(row, key=prefix + row.key)
-    yield from registry_rows(prefix)
-    side = prefix.split(".")[0]
-    yield _row(
-        f"{prefix}converter.type", _TEXT, side, "Set by Connect itself.", status=_IDLE, note="Set by Connect itself."
-    )
-    yield _row(
-        f"{prefix}*", _TEXT, None, "Further settings of the converter.", status=_IDLE, note="No converter reads it."
-    )
+GLUE: Final = (
+    _row("region", _TEXT, "", "AWS Glue: region of the registry; blank: that of the surroundings."),
+    _row("endpoint", _TEXT, "", "AWS Glue: address of another endpoint, as of a private link."),
+    _row("proxyUrl", _TEXT, "", "AWS Glue: HTTP proxy; blank: that of the surroundings."),
+    _row("cacheSize", _INT, "200", "AWS Glue: schema versions kept in memory.", valid=Range(1, 2**31 - 1)),
+    _row("secondaryDeserializer", _TEXT, "", "AWS Glue: class that reads records of another registry.", status=OptionStatus.REFUSED,
+         note="Records of another registry are dead letters; read them with a sink of their own."),
+    *(_row(name, _TEXT, None, "AWS Glue: about registering, writing or the original's cache.", status=_IDLE, note=_NOT_READ) for name in (
+        "registry.name", "schemaName", "schemaNameGenerationClass", "schemaAutoRegistrationEnabled", "dataFormat", "avroRecordType",
+        "compression", "compatibility", "description", "tags", "metadata", "userAgentApp", "timeToLiveMillis", "protobufMessageType",
+        "jacksonSerializationFeatures", "jacksonDeserializationFeatures", "registerJavaTimeModule", "objectMapperFactory")),
+)  # fmt: skip
+
+
+def _login_rows(prefix: str, older: str = "") -> Iterator[Option]:
+    yield _row(f"{prefix}username", _TEXT, "", f"Apicurio: user{older}.")
+    yield _row(f"{prefix}password", _SECRET, None, f"Apicurio: password{older}.")
+    yield _row(f"{prefix}service.token.endpoint", _TEXT, "", f"Apicurio: where tokens come from{older}.")
+    yield _row(f"{prefix}client.id", _TEXT, "", f"Apicurio: client id for a token{older}.")
+    yield _row(f"{prefix}client.secret", _SECRET, None, f"Apicurio: client secret for a token{older}.")
+    yield _row(f"{prefix}client.scope", _TEXT, "", f"Apicurio: scope of the token{older}.")
+
+
+_IDS: Final = OneOfAnyCase(("", "globalId", "contentId"))
+APICURIO: Final = (
+    _row("apicurio.registry.url", _TEXT, "", "Apicurio: address, up to `/apis/registry/v2` or `/v3`."),
+    _row("apicurio.registry.id-handler", Type.CLASS, "", "Apicurio: how many bytes an id has. By default 8 with version 2 of the "
+         "interface and 4 with version 3.", valid=id_handler, note="Own classes are never loaded."),
+    _row("apicurio.registry.as-confluent", _FLAG, "false", "Apicurio 2: ids have 4 bytes."),
+    _row("apicurio.registry.use-id", _TEXT, "", "Apicurio: which id records carry; by default globalId with version 2 of the "
+         "interface, contentId with version 3.", valid=_IDS),
+    _row("apicurio.use-id", _TEXT, "", "Apicurio: older name of apicurio.registry.use-id.", valid=_IDS),
+    _row("apicurio.registry.headers.enabled", _FLAG, "false", "Apicurio: ids are in headers of records.", not_yet=("true",),
+         note="Ids are read in front of the payload: producers set apicurio.registry.headers.enabled=false."),
+    _row("apicurio.registry.avro.encoding", _TEXT, "BINARY", "Apicurio: form of Avro payloads.", valid=OneOf(("BINARY", "JSON")),
+         not_yet=("JSON",), note="Avro's JSON form is not read."),
+    *_login_rows("apicurio.auth.", "; the name of version 2"),
+    *_login_rows("apicurio.registry.auth."),
+    *(_row(f"apicurio.registry.{name}", _TEXT, None, "Apicurio: about registering, writing or the original's cache.", status=_IDLE,
+           note=_NOT_READ) for name in (
+        "auto-register", "auto-register.if-exists", "find-latest", "artifact-resolver-strategy", "artifact.group-id",
+        "artifact.artifact-id", "artifact.version", "check-period-ms", "retry-count", "retry-backoff-ms", "avro-datum-provider")),
+    _row("apicurio.*", _TEXT, None, "Any other setting of Apicurio's converters.", status=OptionStatus.REFUSED,
+         note="TLS goes by the certificate authorities of the machine; ids are read in front of the payload, without fallback."),
+)  # fmt: skip
+
+
+def _rows(side: str) -> Iterator[Option]:
+    """The rows below `key.converter.` or `value.converter.`."""
+    own = _row("converter.type", _TEXT, side, "Set by Connect itself.", status=_IDLE, note="Set by Connect itself.")
+    rest = _row("*", _TEXT, None, "Further settings of the converter.", status=_IDLE, note="No converter reads it.")
+    for row in (*_PLAIN, *_REACHED, *_TLS, *_SUBJECTS, *_LANGUAGES, *GLUE, *APICURIO, own, rest):
+        yield replace(row, key=f"{side}.converter.{row.key}")
 
 
 _CONVERTER: Final = KnownClass(CONVERTERS, others=OTHER_CONVERTERS)
 ROWS: Final = (
     Option("key.converter", Type.CLASS, "org.apache.kafka.connect.storage.StringConverter", "Converter of record keys. They are read "
            "where they are stored (store.kafka.keys), and always under compatibility.strict.", _GROUP, valid=_CONVERTER),
-    *_rows("key.converter."),
+    *_rows("key"),
     Option("value.converter", Type.CLASS, None, "Converter of record values. Taken from Connect's worker file if that is given.", _GROUP,
            valid=_CONVERTER, required=True),
-    *_rows("value.converter."),
+    *_rows("value"),
     Option("header.converter", Type.CLASS, "simple", "Converter of record headers, whose values are stored as text. They are "
            "read where they are stored (store.kafka.headers).", _GROUP,
            valid=KnownClass(HEADER_CONVERTERS, others=OTHER_CONVERTERS)),
     Option("header.converter.schemas.enable", _FLAG, "true", "JSON converter: every header is an envelope of schema and payload.", _GROUP),
-    Option("header.converter.*", _TEXT, None, "Settings of the header converter.", _GROUP, valid=Anything(), status=_IDLE,
+    Option("header.converter.*", _TEXT, None, "Settings of the header converter.", _GROUP, valid=anything, status=_IDLE,
            note="No header converter reads it."),
 )  # fmt: skip

@@ -1,51 +1,99 @@
-"""Which keys does kafka-s3 add to the original's?"""
+"""Which keys does kafka-s3 add to the original's? Those of the sink, of Delta tables, and of whoever is notified after each commit."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.connect.config.option import Option, OptionGroup, Type
-from kafka_s3.connect.config.options.forms import BrokerList
-from kafka_s3.connect.config.valid_values import InvalidValue, OneOf, Range, Value, did_you_mean
+from kafka_s3.connect.config.option import (
+    InvalidValue,
+    OneOf,
+    OneOfAnyCase,
+    Option,
+    OptionGroup,
+    Range,
+    Type,
+    Value,
+    accepts,
+    broker_list,
+    did_you_mean,
+)
+from kafka_s3.connect.naming.table_names import fault
 
+_DELTA = OptionGroup.DELTA
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = OptionGroup.OURS
+
+
+FOLLOWERS: Final = (
+    Option("glue.database.name", Type.STRING, "", "A database of the AWS Glue Data Catalog in which each topic is kept as a table: its "
+           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log tells what "
+           "came before. Blank: none.", _GROUP),
+    Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
+           "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "
+           "committed. Needs a time partitioner and `timestamp.extractor=Record`. Blank: none.", _GROUP),
+    Option("notification.class", Type.STRING, "", "Who gets a message for each commit: `webhook`, `sns`, `sqs`, or the name of "
+           "an entry point of the group `kafka_s3.notifications`: a callable taking the settings and returning an object with "
+           "`send(message)`. Blank: nobody.", _GROUP),
+    Option("notification.target", Type.STRING, "", "The webhook's address, the ARN of SNS's topic, or the URL of SQS's queue.", _GROUP),
+    Option("aws.endpoint.url", Type.STRING, "", "Address of a service that speaks the language of Glue, SNS and SQS. Blank: AWS in "
+           "`s3.region`. The credentials are those of S3.", _GROUP),
+)  # fmt: skip
+
+
+MODES: Final = ("addNewColumns", "failOnNewColumns", "rescue", "none")
+WRITERS: Final = ("delta-rs", "spark")
+
+
+@accepts("catalog.schema.table, where ${topic} stands for the topic; blank: no name")
+def name_of_tables(value: Value) -> Value:
+    """A pattern of table names, or nothing."""
+    if value and (rule := fault(str(value))):
+        raise InvalidValue(rule, "For example main.raw.${topic}.")
+    return value
+
+
+DELTA: Final = (
+    Option("delta.enable", Type.BOOLEAN, "false", "Keep a Delta table beside each topic's Parquet objects, at `<topics.dir>/<topic>/`, "
+           "over the same objects. May be switched on at any time: the table is then made from the whole commit log.", _DELTA),
+    Option("delta.schema.evolution.mode", Type.STRING, "addNewColumns", "What happens when records have columns that the table does not "
+           "have, or of wider types: the table gets them, the sink stops before the commit, they are kept as JSON in the column "
+           "`_rescued_data`, or they stay in the objects alone.", _DELTA, valid=OneOfAnyCase(MODES)),
+    Option("delta.table.name", Type.STRING, "", "The name under which each table is registered in the catalog of the Spark that runs the "
+           "sink, once it is there. A name that is taken is left as it is. A sink of several topics needs `${topic}` in it.", _DELTA,
+           valid=name_of_tables),
+    Option("delta.writer", Type.STRING, "delta-rs", "Who writes the tables. `delta-rs` adds the objects themselves to a table beside them. "
+           "`spark` appends a copy of their records to the table `delta.table.name`, wherever it lies: for managed tables, and those with "
+           "features that delta-rs does not write.", _DELTA, valid=OneOfAnyCase(WRITERS)),
+    Option("delta.spark.bucket.url", Type.STRING, "", "Where Spark finds the bucket, for `delta.table.name` and `delta.writer=spark`. "
+           "Blank: `s3://<bucket>`, as on Databricks; elsewhere `s3a://<bucket>`, with the library hadoop-aws.", _DELTA),
+)  # fmt: skip
+
+
 STATE_PREFIX: Final = "_kafka_s3"
 _DECIMAL: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}")
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+@accepts("0 to 1")
+def ratio(value: Value) -> Value:
     """A share, written as a decimal number from 0 to 1."""
-
-    text: str = "0 to 1"
-
-    def accept(self, value: Value) -> Value:
-        """The text, if it is such a number."""
-        if isinstance(value, str) and _DECIMAL.fullmatch(value) and float(value) <= 1:
-            return value
-        raise InvalidValue("must be a number from 0 to 1.", "Half of the records is 0.5.")
+    if isinstance(value, str) and _DECIMAL.fullmatch(value) and float(value) <= 1:
+        return value
+    raise InvalidValue("must be a number from 0 to 1.", "Half of the records is 0.5.")
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+@accepts("none, percent (also: url)")
+def value_encoding(value: Value) -> Value:
     """How partition values are written; `url` is an older name of `percent`."""
-
-    text: str = "none, percent (also: url)"
-
-    def accept(self, value: Value) -> Value:
-        """`none` or `percent`. Raises InvalidValue."""
-        settled = "percent" if value == "url" else value
-        if settled in ("none", "percent"):
-            return settled
-        raise InvalidValue("must be one of: none, percent.", did_you_mean(str(value), ("none", "percent")))
+    settled = "percent" if value == "url" else value
+    if settled in ("none", "percent"):
+        return settled
+    raise InvalidValue("must be one of: none, percent.", did_you_mean(str(value), ("none", "percent")))
 
 
-ROWS: Final = (
+SINK: Final = (
     Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
-           "file if that is given.", _GROUP, valid=BrokerList(), required=True, example="broker-1:9092,broker-2:9092"),
+           "file if that is given.", _GROUP, valid=broker_list, required=True, example="broker-1:9092,broker-2:9092"),
     Option("compatibility.strict", _FLAG, "false", "Behave as the original in every respect, failures included.", _GROUP),
     Option("state.prefix", _TEXT, STATE_PREFIX, "Folder of the commit log in the bucket.", _GROUP),
     Option("flush.bytes", _LONG, "-1", "Encoded bytes of a Kafka partition's open files at which they are closed; 0 and less is off.",
@@ -65,7 +113,7 @@ ROWS: Final = (
     Option("health.delay.max.ms", _LONG, "0", "The age that 95 % of a commit's records may have when it is made; with older ones the sink "
            "is DEGRADED. 0 is off.", _GROUP, valid=Range(0)),
     Option("health.deadletter.max.ratio", _TEXT, "0.05", "Share of the records of the last hour that may become dead letters; with more "
-           "the sink is DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
+           "the sink is DEGRADED, and goes on. 1 is off.", _GROUP, valid=ratio),
     Option("metrics.prometheus.port", _INT, "0", "Port at which the sink's process serves its metrics to Prometheus, on all interfaces; 0 "
            "is off. Needs the extra `metrics`.", _GROUP, valid=Range(0, 65535)),
     Option("metrics.otlp.enable", _FLAG, "false", "Send the same metrics to an OpenTelemetry collector by OTLP over HTTP: address, headers "
@@ -89,7 +137,7 @@ ROWS: Final = (
     Option("task.timeout.ms", _LONG, "300000", "How long one task may take. It stops reading after three quarters of that, and reports "
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
-           "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=Ratio()),
+           "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=ratio),
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
            "written as Parquet.", _GROUP),
     Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
@@ -99,8 +147,11 @@ ROWS: Final = (
            "value.", _GROUP),
     Option("partition.value.encoding", _TEXT, "none", "How FieldPartitioner writes values: as they are, like the original, where a slash "
            "makes more directories; or percent-encoded, all but letters, digits and `-._~`. Either way a key that would leave the prefix, "
-           "or touch a `_delta_log` or state.prefix, is never written: its record is a dead letter.", _GROUP, valid=Encoding()),
+           "or touch a `_delta_log` or state.prefix, is never written: its record is a dead letter.", _GROUP, valid=value_encoding),
     Option("consumer.group.mirror.enable", _FLAG, "true", "Commit the objects' offsets to the consumer group, for monitoring.", _GROUP),
     Option("writer.memory.bytes", _LONG, "134217728", "Memory for open files, per task.", _GROUP, valid=Range(1048576)),
     Option("s3.upload.threads", _INT, "4", "Parts that one task sends at the same time.", _GROUP, valid=Range(1, 64)),
 )  # fmt: skip
+
+
+ROWS: Final = (*SINK, *DELTA, *FOLLOWERS)

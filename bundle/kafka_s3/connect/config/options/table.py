@@ -5,38 +5,27 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from kafka_s3.connect.config.option import Option, Type, masked, sensitive
-from kafka_s3.connect.config.options import block_gzip as options_block_gzip
+from kafka_s3.connect.config.option import Option, Type, did_you_mean, masked, sensitive
 from kafka_s3.connect.config.options import client as options_client
-from kafka_s3.connect.config.options import cloud as options_cloud
 from kafka_s3.connect.config.options import connector as options_connector
 from kafka_s3.connect.config.options import converters as options_converters
-from kafka_s3.connect.config.options import delta as options_delta
-from kafka_s3.connect.config.options import followers as options_followers
-from kafka_s3.connect.config.options import framework as options_framework
 from kafka_s3.connect.config.options import ours as options_ours
-from kafka_s3.connect.config.options import partitioner as options_partitioner
-from kafka_s3.connect.config.options import storage as options_storage
+from kafka_s3.connect.config.options import spellings as options_spellings
 from kafka_s3.connect.config.options import transforms as options_transforms
-from kafka_s3.connect.config.valid_values import did_you_mean
 from kafka_s3.model.text import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (
-    *options_framework.ROWS,
+    *options_connector.FRAMEWORK,
     *options_transforms.LISTS,
     *options_client.ROWS,
     *options_converters.ROWS,
-    *options_connector.ROWS,
-    *options_partitioner.ROWS,
-    *options_storage.ROWS,
+    *options_connector.OBJECTS,
     *options_ours.ROWS,
-    *options_delta.ROWS,
-    *options_followers.ROWS,
-    *options_block_gzip.OURS,
+    *options_spellings.BLOCK_GZIP_OURS,
 )
 TRANSFORM_OPTIONS: Final[tuple[Option, ...]] = options_transforms.ROWS
-CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_cloud.ROWS
-BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_block_gzip.ROWS
+CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_spellings.CLOUD_ROWS
+BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_spellings.BLOCK_GZIP_ROWS
 
 EXACT: Final = {option.key: option for option in OPTIONS if not option.family}
 _FAMILIES: Final = {option.key.removesuffix("*"): option for option in OPTIONS if option.family}

@@ -14,7 +14,7 @@ from kafka_s3.connect.config.classes import (
     FIELD_PARTITIONERS,
     PATTERN_PARTITIONERS,
 )
-from kafka_s3.connect.config.rules.rule import Rule, problem
+from kafka_s3.connect.config.rules import Rule, problem
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import Problem
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_s3.connect.config.rules.rule import Rule, problem
+from kafka_s3.connect.config.rules import Rule, problem
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import Problem
 

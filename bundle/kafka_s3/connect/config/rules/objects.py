@@ -1,4 +1,4 @@
-"""Which combinations of keys cannot make objects? Partitioner, time, format and schema."""
+"""Which combinations of keys cannot make objects? Partitioner, time, format, schema, and templates that give two files one name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ from collections.abc import Iterator
 from typing import Final
 from zoneinfo import available_timezones
 
-from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, FIELDLESS, PATTERN_PARTITIONERS
-from kafka_s3.connect.config.options.partitioner import SHORT_ZONES
-from kafka_s3.connect.config.rules.rule import Rule, is_time_partitioner, problem, rotates_by_time
+from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, FIELDLESS, PATTERN_PARTITIONERS
+from kafka_s3.connect.config.options.connector import SHORT_ZONES
+from kafka_s3.connect.config.rules import Rule, beyond_the_original, is_time_partitioner, problem, rotates_by_time
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.transforms import routes
+from kafka_s3.connect.naming.keys import (
+    CONNECT_DIRECTORY,
+    TOPIC,
+    TemplateNames,
+    connect_template,
+    directory_fault,
+    name_fault,
+    part_refusal,
+    refusal,
+)
 from kafka_s3.model.errors import Problem
+from kafka_s3.model.offsets import TopicPartition
 
 COMPATIBILITIES: Final = ("NONE", "BACKWARD", "FORWARD", "FULL")
 _LITERAL = re.compile(r"'[^']*'")
@@ -144,9 +156,7 @@ def _schema_options(settings: Settings) -> list[str]:
 
 def _strict_has_no_schema_options(settings: Settings) -> Iterator[Problem]:
     for key in _schema_options(settings) if settings.strict else ():
-        yield problem(
-            key, "goes beyond the original, which compatibility.strict=true excludes.", "Leave one of the two out."
-        )
+        yield beyond_the_original(key)
 
 
 def _value_schema_is_a_struct(settings: Settings) -> Iterator[Problem]:
@@ -219,6 +229,145 @@ def _schema_options_without_effect(settings: Settings) -> Iterator[Problem]:
 _SCHEMA = ("value.schema", "value.schema.inference")
 _VALUES = ("format.class", "value.converter", "value.converter.schemas.enable")
 
+
+NAME: Final = "object.name.template"
+DIRECTORY: Final = "directory.template"
+_EXAMPLES: Final = {NAME: "For example ${topic}-${partition}-${offset}.", DIRECTORY: "For example raw/${directory}."}
+
+
+def _templates_are_sound(settings: Settings) -> Iterator[Problem]:
+    for key, fault in ((NAME, name_fault), (DIRECTORY, directory_fault)):
+        template = settings.text(key)
+        reason = (fault(template) or _left(template)) if template else None
+        if reason is not None:
+            yield problem(key, reason, _EXAMPLES[key])
+
+
+def _left(template: str) -> str | None:
+    refused = part_refusal(template)
+    return f"{refused}." if refused else None
+
+
+def _topics_are_told_apart(settings: Settings) -> Iterator[Problem]:
+    """Topics have the same partitions and offsets; so do two that a transform sends to one."""
+    name, folder = settings.text(NAME), settings.text(DIRECTORY) or CONNECT_DIRECTORY
+    if not name or TOPIC in name:
+        return
+    several = bool(settings.text("topics.regex")) or len(settings.names("topics")) > 1
+    if routes(settings) or (several and TOPIC not in folder):
+        yield problem(NAME, "lacks ${topic}: files of two topics could get one name.", _EXAMPLES[NAME])
+
+
+def _files_are_found_again(settings: Settings) -> Iterator[Problem]:
+    """A file that is made again is told from those of other topics by its key, which a new time would change."""
+    if "${time}" in settings.text(NAME) and routes(settings):
+        yield problem(NAME, "has ${time}, which does not go with transforms that change topics.", "Leave it out.")
+
+
+def _objects_stay_out_of_the_state(settings: Settings) -> Iterator[Problem]:
+    folder = settings.text(DIRECTORY)
+    if not folder or directory_fault(folder):
+        return
+    names = TemplateNames(settings.text("topics.dir"), folder, connect_template("+"), 1)
+    key = names.key(TopicPartition("t", 0), "d", offset=0, extension="")
+    reason = refusal(key, state_prefix=settings.text("state.prefix"))
+    if reason is not None and part_refusal(folder) is None:
+        yield problem(DIRECTORY, f"gives keys that are never written: {reason}", "Use another folder.")
+
+
+def _delimiters_can_be_read(settings: Settings) -> Iterator[Problem]:
+    """The default name is Connect's, with whatever `file.delim` is."""
+    delimiter = settings.text("file.delim")
+    if settings.text(DIRECTORY) and not settings.text(NAME) and name_fault(connect_template(delimiter)):
+        rule = "does not go with directory.template: names could not be told from folders, or partitions from offsets."
+        yield problem("file.delim", rule, "Leave it out for +.")
+
+
+def _not_with(settings: Settings) -> Iterator[Problem]:
+    for key in (key for key in (NAME, DIRECTORY) if settings.text(key)):
+        if settings.strict:
+            yield beyond_the_original(key)
+        if settings.flag("delta.enable"):
+            yield problem(key, "does not go with delta.enable=true: tables lie in Connect's folders.", "Leave it out.")
+        if settings.text("format.class") == BLOCK_GZIP_FORMAT:
+            yield problem(key, "does not go with Block-GZIP, which has names of its own.", "Leave it out.")
+
+
+_OWN_KEYS: Final = {
+    "partition.header.name": "header",
+    "partition.key.field": "key",
+    "partition.field.format.path": "field_and_time",
+}
+
+
+def _headers_are_named(settings: Settings) -> Iterator[Problem]:
+    names = settings.names("partition.header.name")
+    if settings.text("partitioner.class") == "header" and not (names and all(names)):
+        yield problem(
+            "partition.header.name",
+            "must be set, without blank names, for partitioner.class=header.",
+            "For example: tenant,region.",
+        )
+
+
+def _key_fields_are_named(settings: Settings) -> Iterator[Problem]:
+    if any(not part.strip() for name in settings.names("partition.key.field") for part in name.split(".")):
+        yield problem(
+            "partition.key.field", "holds a blank part between dots.", "Write a,b.c without stray separators."
+        )
+
+
+def _strict_has_the_originals(settings: Settings) -> Iterator[Problem]:
+    if settings.strict and settings.text("partitioner.class") in ("header", "key"):
+        yield beyond_the_original("partitioner.class")
+
+
+def _of_another_partitioner(settings: Settings) -> Iterator[Problem]:
+    for key, name in _OWN_KEYS.items():
+        if settings.given(key) and settings.text("partitioner.class") != name:
+            yield problem(key, f"has no effect: it is for partitioner.class={name}.", "Set that, or leave it out.")
+
+
+def _fields_close_files(settings: Settings) -> Iterator[Problem]:
+    """As with the plugin: its directories are a time partitioner's to the writer."""
+    by_change = settings.number("rotate.interval.ms") > 0 and settings.flag("rotate.file.on.partition.change")
+    if settings.text("partitioner.class") == "field_and_time" and by_change:
+        rule = "closes all files at each record whose fields differ from those of the one before, as in the original."
+        yield problem("rotate.file.on.partition.change", rule, "Set it to false, if fields alternate.")
+
+
+_FORM: Final = ("timestamp.field.unit", "timestamp.field.format")
+_OURS: Final = {
+    "timestamp.field.unit": "ms",
+    "timestamp.field.format": "",
+    "behavior.on.implausible.timestamps": "warn",
+}
+
+
+def _format_is_a_pattern(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.connect.java.simple_dates import SimpleDates
+
+    try:
+        SimpleDates(settings.text("timestamp.field.format"), now_ms=0)
+    except ValueError as error:
+        rule = f"is no pattern of Java's SimpleDateFormat: {str(error).rstrip('.')}."
+        yield problem("timestamp.field.format", rule, "Put plain text in quotes, for example yyyy-MM-dd'T'HH:mm:ss.")
+
+
+def _strict_reads_times_as_the_original(settings: Settings) -> Iterator[Problem]:
+    for key, default in _OURS.items() if settings.strict else ():
+        if settings.text(key) != default:
+            yield beyond_the_original(key)
+
+
+def _only_fields_have_a_form(settings: Settings) -> Iterator[Problem]:
+    for key in _FORM if settings.text("timestamp.extractor") != "RecordField" else ():
+        if settings.text(key) != _OURS[key]:
+            yield problem(
+                key, "has no effect: it is for timestamp.extractor=RecordField.", "Set that, or leave it out."
+            )
+
+
 PROBLEMS: Final = (
     Rule(("timezone",), _zone_is_known),
     Rule(("partitioner.class", "timezone", "locale"), _time_needs_zone_and_locale),
@@ -232,6 +381,17 @@ PROBLEMS: Final = (
     Rule((*_SCHEMA, "compatibility.strict"), _strict_has_no_schema_options),
     Rule(("value.schema",), _value_schema_is_a_struct),
     Rule(("schema.compatibility", "compatibility.strict"), _compatibility_is_known),
+    Rule((NAME, DIRECTORY), _templates_are_sound),
+    Rule((NAME, DIRECTORY, "topics", "topics.regex", "transforms", "predicates"), _topics_are_told_apart),
+    Rule((NAME, "transforms", "predicates"), _files_are_found_again),
+    Rule((DIRECTORY, "topics.dir", "state.prefix"), _objects_stay_out_of_the_state),
+    Rule((NAME, DIRECTORY, "file.delim"), _delimiters_can_be_read),
+    Rule((NAME, DIRECTORY, "compatibility.strict", "delta.enable", "format.class"), _not_with),
+    Rule(("partitioner.class", "partition.header.name"), _headers_are_named),
+    Rule(("partition.key.field",), _key_fields_are_named),
+    Rule(("partitioner.class", "compatibility.strict"), _strict_has_the_originals),
+    Rule(("timestamp.field.format",), _format_is_a_pattern),
+    Rule((*_OURS, "compatibility.strict"), _strict_reads_times_as_the_original),
 )
 WARNINGS: Final = (
     Rule(("schema.compatibility", "compatibility.strict"), _compatibility_acts_as_none),
@@ -241,4 +401,7 @@ WARNINGS: Final = (
     ),
     Rule(("partitioner.class", "path.format", "locale"), _locale_with_region),
     Rule((*_VALUES, *_SCHEMA), _schema_options_without_effect),
+    Rule(("partitioner.class", *_OWN_KEYS), _of_another_partitioner),
+    Rule(("partitioner.class", "rotate.interval.ms", "rotate.file.on.partition.change"), _fields_close_files),
+    Rule((*_FORM, "timestamp.extractor"), _only_fields_have_a_form),
 )

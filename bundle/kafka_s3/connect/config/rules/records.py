@@ -1,17 +1,29 @@
-"""Which combinations of keys cannot be decoded, or cannot be stored beside each other? Converters, registry, keys and headers."""
+"""Which combinations of keys cannot be decoded, changed, or stored beside each other? Converters, registry, keys and headers, transforms.
+
+Last come the plugins of a configuration: each is made once, of settings that are right in every other respect.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from kafka_s3.connect.config.classes import CONFLUENT_CONVERTERS, FIELDLESS, REGISTRY_CONVERTERS
+from kafka_s3.connect.config.classes import (
+    BLOCK_GZIP_FORMAT,
+    CONFLUENT_CONVERTERS,
+    FIELDLESS,
+    REGISTRY_CONVERTERS,
+    TRANSFORM_GROUP,
+)
 from kafka_s3.connect.config.librdkafka import java_store
-from kafka_s3.connect.config.options.converters import PEM_OF_KEYS, PEM_OF_TRUST
-from kafka_s3.connect.config.options.registries import registry_rows
-from kafka_s3.connect.config.rules.rule import Rule, problem
-from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.errors import Problem
+from kafka_s3.connect.config.option import InvalidValue
+from kafka_s3.connect.config.options.converters import APICURIO, PEM_OF_KEYS, PEM_OF_TRUST
+from kafka_s3.connect.config.plugins import CLASS_KEYS, is_plugin, plugin
+from kafka_s3.connect.config.rules import Rule, beyond_the_original, problem
+from kafka_s3.connect.config.settings import Settings, masking
+from kafka_s3.connect.config.transforms import Configured, configured_steps, routes
+from kafka_s3.model.errors import ConfigError, Problem
 
 
 def _registry_is_given(settings: Settings) -> Iterator[Problem]:
@@ -120,8 +132,7 @@ def _metadata_needs_fields(settings: Settings) -> Iterator[Problem]:
     if not settings.flag("record.metadata.enable"):
         return
     if settings.strict:
-        rule = "goes beyond the original, which compatibility.strict=true excludes."
-        yield problem("record.metadata.enable", rule, "Leave one of the two out.")
+        yield beyond_the_original("record.metadata.enable")
     elif settings.text("value.converter") in FIELDLESS:
         rule = "needs values with fields, which this value.converter does not give."
         yield problem("record.metadata.enable", rule, "Store keys and headers in objects of their own instead.")
@@ -132,8 +143,7 @@ def _metadata_needs_fields(settings: Settings) -> Iterator[Problem]:
 
 def _unify_goes_beyond(settings: Settings) -> Iterator[Problem]:
     if settings.flag("schema.compatibility.unify") and settings.strict:
-        rule = "goes beyond the original, which compatibility.strict=true excludes."
-        yield problem("schema.compatibility.unify", rule, "Leave one of the two out.")
+        yield beyond_the_original("schema.compatibility.unify")
 
 
 _CONVERTERS = ("value.converter", "key.converter", "store.kafka.keys", "compatibility.strict")
@@ -143,21 +153,16 @@ _AUTH = tuple(
     for name in ("basic.auth.credentials.source", "basic.auth.user.info", "schema.registry.basic.auth.user.info")
 )
 _URLS = ("value.converter.schema.registry.url", "key.converter.schema.registry.url")
-_APICURIO = tuple(
-    row.key
-    for side in ("value", "key")
-    for row in registry_rows(f"{side}.converter.")
-    if ".apicurio." in row.key and not row.family
-)
-_STORES = tuple(
+_APICURIO = tuple(f"{side}.converter.{row.key}" for side in ("value", "key") for row in APICURIO if not row.family)
+_REGISTRY_STORES = tuple(
     f"{side}.converter.schema.registry.ssl.{store}.location" for side in ("value", "key") for store in ("truststore", "keystore")
 )  # fmt: skip
-_TOKENS = ("value.converter.bearer.auth.token", "key.converter.bearer.auth.token")
+_REGISTRY_TOKENS = ("value.converter.bearer.auth.token", "key.converter.bearer.auth.token")
 
 PROBLEMS: Final = (
     Rule((*_CONVERTERS, *_URLS), _registry_is_given),
-    Rule((*_CONVERTERS, *_URLS, *_AUTH, *_TOKENS), _registry_options_fit),
-    Rule((*_CONVERTERS, *_STORES), _registry_stores_are_pem),
+    Rule((*_CONVERTERS, *_URLS, *_AUTH, *_REGISTRY_TOKENS), _registry_options_fit),
+    Rule((*_CONVERTERS, *_REGISTRY_STORES), _registry_stores_are_pem),
     Rule((*_CONVERTERS, *_AUTH), _user_info_is_given),
     Rule((*_CONVERTERS, *_APICURIO), _apicurio_is_reached),
     Rule(
@@ -168,4 +173,67 @@ PROBLEMS: Final = (
     Rule(("record.metadata.enable", "value.converter", "value.schema", "compatibility.strict"), _metadata_needs_fields),
     Rule(("schema.compatibility.unify", "compatibility.strict"), _unify_goes_beyond),
 )
-WARNINGS: Final = (Rule((*_CONVERTERS, *_URLS, *_AUTH, *_TOKENS), _registry_credentials_in_clear),)
+WARNINGS: Final = (Rule((*_CONVERTERS, *_URLS, *_AUTH, *_REGISTRY_TOKENS), _registry_credentials_in_clear),)
+
+
+def _faults(settings: Settings) -> Iterator[Problem]:
+    for fault in configured_steps(settings).faults:
+        if not fault.warning:
+            yield problem(fault.key, fault.rule, fault.remedy)
+
+
+def _oddities(settings: Settings) -> Iterator[Problem]:
+    for fault in configured_steps(settings).faults:
+        if fault.warning:
+            yield problem(fault.key, fault.rule, fault.remedy)
+
+
+def _routers_fit(settings: Settings) -> Iterator[Problem]:
+    if not routes(settings):
+        return
+    if settings.flag("delta.enable"):
+        rule = "is not possible where a transform changes topics: a table is kept over the objects of a topic of Kafka."
+        yield problem("delta.enable", rule, "Leave the router out, or set delta.enable=false.")
+    if settings.text("format.class") == BLOCK_GZIP_FORMAT:
+        rule = "has a router, but Block-GZIP's index and pointer are found by the topic of Kafka."
+        yield problem("transforms", rule, "Leave the router out.")
+
+
+TRANSFORM_PROBLEMS: Final = (
+    Rule(("transforms", "predicates", "delta.enable", "format.class"), _routers_fit),
+    Rule(("transforms", "predicates"), _faults),
+)
+TRANSFORM_WARNINGS: Final = (Rule(("transforms", "predicates"), _oddities),)
+
+
+_TIMES = ("Record", "RecordField")
+
+
+def refused_by_plugins(settings: Settings) -> Iterator[Problem]:
+    """What the plugins themselves say to their settings, and a partitioner by time without times that can be had again."""
+    mask = masking(settings)  # a package of others may show what it was given
+    for key, group, name, given in _named(settings):
+        try:
+            part = plugin(group, name).made(given)
+        except ConfigError as error:
+            yield from (replace(one, rule=mask(one.rule), remedy=mask(one.remedy)) for one in error.problems)
+        except InvalidValue as wrong:
+            yield problem(key, mask(wrong.rule), wrong.remedy)
+        else:
+            if key == "partitioner.class" and part.uses_time and not _has_times(settings):
+                rule = f"must be {' or '.join(_TIMES)}: {name} makes directories of times, which must be the same whenever a file is made."
+                yield problem("timestamp.extractor", rule, "Set timestamp.extractor=Record.")
+
+
+def _named(settings: Settings) -> Iterator[tuple[str, str, str, Settings | Configured]]:
+    """Each plugin: the key that names it, its group and name, and the settings that it gets."""
+    for key, group in CLASS_KEYS.items():
+        if is_plugin(group, settings.text(key)):
+            yield key, group, settings.text(key), settings
+    for step in configured_steps(settings).steps:
+        if step.transform.own:
+            yield f"transforms.{step.transform.alias}.type", TRANSFORM_GROUP, step.transform.kind, step.transform
+
+
+def _has_times(settings: Settings) -> bool:
+    return settings.given("timestamp.extractor") and settings.text("timestamp.extractor") in _TIMES

@@ -24,9 +24,8 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, StructColumns
-from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table
+from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, as_text
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.inference import as_text
 from kafka_s3.engine.task.table_guard.columns import (
     RESCUED,
     Evolution,

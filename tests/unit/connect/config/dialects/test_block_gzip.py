@@ -6,7 +6,7 @@ import pytest
 
 from kafka_s3.connect.config.dialects.block_gzip import SHARED, SUCCESSORS, block_gzip_translation
 from kafka_s3.connect.config.option import Option, OptionStatus, default_of, parse
-from kafka_s3.connect.config.options.block_gzip import OURS, ROWS
+from kafka_s3.connect.config.options.spellings import BLOCK_GZIP_OURS, BLOCK_GZIP_ROWS
 from kafka_s3.connect.config.options.table import OPTIONS
 
 ORIGINAL = {
@@ -156,7 +156,7 @@ def test_references_are_judged_once_they_are_resolved() -> None:
     assert found.texts["block.gzip.block.size"] == "${env:SIZE}"
 
 
-@pytest.mark.parametrize("option", [*ROWS, *OURS], ids=lambda option: option.key)
+@pytest.mark.parametrize("option", [*BLOCK_GZIP_ROWS, *BLOCK_GZIP_OURS], ids=lambda option: option.key)
 def test_every_row_has_a_doc_text_and_a_default_of_its_own_kind(option: Option) -> None:
     assert option.doc.endswith(".")
     assert option.note or option.status is OptionStatus.ACTED_ON
@@ -165,8 +165,8 @@ def test_every_row_has_a_doc_text_and_a_default_of_its_own_kind(option: Option) 
 
 
 def test_what_keys_become_is_in_the_tables() -> None:
-    known = {row.key for row in (*OPTIONS, *OURS)}
-    spelled = {row.key for row in ROWS}
+    known = {row.key for row in (*OPTIONS, *BLOCK_GZIP_OURS)}
+    spelled = {row.key for row in BLOCK_GZIP_ROWS}
     for theirs, ours in {**SHARED, **SUCCESSORS}.items():
         assert theirs in spelled
         assert ours in known

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.engine.loop.dead_letter_reporters import DeadLetterTopic
-from kafka_s3.engine.loop.group_offsets import GroupOffsets
+from kafka_s3.followers.dead_letter_reporters import DeadLetterTopic
+from kafka_s3.followers.group_offsets import GroupOffsets
 from kafka_s3.model.dead_letters import DeadLetter, context_headers
 from kafka_s3.model.errors import Fenced, KafkaUnavailable, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Role
@@ -58,11 +58,11 @@ def test_only_offsets_that_changed_are_committed_and_once_a_round(monkeypatch: p
     monkeypatch.setattr(MemoryKafka, "commit_group", noting)
     for tp in MANY:
         world.add(range(2), tp=tp)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert commits == [dict.fromkeys(MANY, 2)]  # twelve turns, twelve entries
     world.add([2], tp=MANY[3])
-    world.sink.cycle()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
+    world.sink.poll_and_commit()
     assert commits[1:] == [{MANY[3]: 3}]
 
 
@@ -70,11 +70,11 @@ def test_a_driver_that_was_replaced_lowers_no_offset() -> None:
     world = World({"flush.size": "1"})
     zombie = world.start()
     world.add(range(2))
-    zombie.cycle()
+    zombie.poll_and_commit()
     log = zombie.log
     world.start()
     world.add(range(2, 5))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     with pytest.raises(Fenced):
         GroupOffsets(world.kafka, GROUP, strict=False).catch_up(log)
@@ -86,10 +86,10 @@ def test_offsets_that_something_else_has_moved_are_put_right_by_the_next_round()
     world = World({"flush.size": "1"}, topics=(ORDERS, second))
     world.start()
     world.add(range(3))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.kafka.groups[GROUP][ORDERS] = 1
     world.add([0], tp=second)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert world.kafka.groups[GROUP] == {ORDERS: 3, second: 1}
 
@@ -100,9 +100,9 @@ def test_a_group_that_cannot_be_told_is_told_after_the_next_round_that_answers(m
     world.add([0])
     with monkeypatch.context() as patch:
         patch.setattr(MemoryKafka, "commit_group", lambda *_: raise_(KafkaUnavailable("coordinator is away.")))
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
     assert "coordinator is away" in seen.texts[0]
-    assert world.sink.cycle()  # nothing new, and told all the same
+    assert world.sink.poll_and_commit()  # nothing new, and told all the same
 
     assert world.kafka.groups[GROUP] == {ORDERS: 1}
 
@@ -127,7 +127,7 @@ def test_what_fails_only_after_long_is_left_alone_for_long_and_holds_no_round(
     bad(world, 0)
     for offset in range(1, 25):
         world.add([offset])
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
         world.now += 40_000
 
     pauses = [later - earlier for earlier, later in itertools.pairwise(tried)]
@@ -145,9 +145,9 @@ def test_a_dead_letter_topic_that_is_switched_on_later_gets_all_that_is_kept(dam
     world.start()
     for offset in range(3):
         bad(world, offset)
-        world.sink.cycle()
+        world.sink.poll_and_commit()
         world.now += 60_000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     first, *_ = letter_keys(world)
     if damage == "gone":
         world.store.delete(first)
@@ -156,7 +156,7 @@ def test_a_dead_letter_topic_that_is_switched_on_later_gets_all_that_is_kept(dam
     world.settings = World({"flush.size": "1", **TOLERANT}).settings
     world.start()  # it was the end of the sink
     world.add([3])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert [message.origin[2] for message in world.kafka.produced["dlq"] if message.origin] == [1, 2]
 
@@ -167,9 +167,9 @@ def test_letters_that_could_not_be_sent_are_sent_in_the_next_cycle(monkeypatch: 
     bad(world, 0)
     with monkeypatch.context() as patch:
         patch.setattr(MemoryKafka, "produce", lambda *_, **__: raise_(KafkaUnavailable("no broker.")))
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert "dead letter topic: no broker." in seen.texts[0]
-    assert world.sink.cycle()  # nothing is committed in it
+    assert world.sink.poll_and_commit()  # nothing is committed in it
 
     assert len(world.kafka.produced["dlq"]) == 1
 
@@ -181,7 +181,7 @@ def test_an_error_of_one_follower_holds_neither_another_nor_the_sink(error: Sink
         Fault("get", raising(error), nth=None, matches=lambda key: "dead-letter" in key),
     ])  # fmt: skip
     world.add(range(2))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
 
     assert world.store.tags[FIRST]["recordCount"] == "1"
     assert world.kafka.groups[GROUP] == {ORDERS: 2}
@@ -195,12 +195,12 @@ def test_tags_that_did_not_answer_are_put_at_the_next_chance(restarts: bool) -> 
     world = World({"flush.size": "1", **TAGS})
     world.start([failure("tag", 1)])
     world.add([0])
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     assert FIRST not in world.store.tags
     if restarts:
         world.start()
     else:
-        assert world.sink.cycle()
+        assert world.sink.poll_and_commit()
 
     assert world.store.tags[FIRST] == {"startOffset": "0", "endOffset": "0", "recordCount": "1"}
 
@@ -209,7 +209,7 @@ def test_a_driver_that_dies_before_it_tags_leaves_that_to_the_next() -> None:
     world = World({"flush.size": "1", **TAGS})
     world.start([failure("complete_upload", None)])
     world.add([0])
-    assert not world.sink.cycle()
+    assert not world.sink.poll_and_commit()
     world.start()
 
     assert world.store.tags[FIRST]["startOffset"] == "0"
@@ -223,8 +223,8 @@ def test_refused_tags_are_a_warning_once_and_what_is_gone_needs_none(gone: bool)
     if gone:
         world.start([Fault("tag", world.store.delete, nth=None)])
     world.add(range(2))
-    world.sink.cycle()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
+    world.sink.poll_and_commit()
 
     tagged = [key for verb, key in world.calls if verb == "tag"]
     assert len(tagged) == 2
@@ -239,7 +239,7 @@ def test_where_tags_must_succeed_a_refusal_stops_the_sink_after_the_others_had_t
     bad(world, 0)
     world.add([1])
     with pytest.raises(StorageError, match="AccessDenied"):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
 
     assert len(world.kafka.produced["dlq"]) == 1
     assert list(world.numbers().values()) == [[1]]
@@ -249,11 +249,11 @@ def test_objects_of_before_tags_were_switched_on_stay_as_they_are() -> None:
     world = World({"flush.size": "1"})
     world.start()
     world.add([0])
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     world.settings = World({"flush.size": "1", **TAGS}).settings
     world.start()
     world.add([1])
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert [key[-6:-5] for key in world.store.tags] == ["1"]
 
@@ -264,7 +264,7 @@ def test_a_reason_that_quotes_half_a_surrogate_pair_is_told_as_java_would() -> N
     world = World({**by_field, **TOLERANT, "errors.deadletterqueue.context.headers.enable": "true", "flush.size": "1"})
     world.start()
     world.kafka.add(ORDERS, MemoryRecord(0, world.now, None, rb'{"at": "\ud800"}'))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     (message,) = world.kafka.produced["dlq"]
     assert b'"?"' in dict(message.headers)["__connect.errors.exception.message"]
@@ -283,7 +283,7 @@ def test_a_dead_letter_whose_time_the_topic_does_not_take_is_sent_with_its_time_
     seen = watched(world)
     for offset, ahead in enumerate((0, 10**15, 0)):
         world.kafka.add(ORDERS, MemoryRecord(offset, world.now + ahead, None, b"{"))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     sent = {message.origin[2]: message for message in world.kafka.produced["dlq"] if message.origin}
     assert sorted(sent) == [0, 1, 2]
@@ -298,16 +298,16 @@ def test_a_dead_letter_that_the_topic_does_not_take_at_all_is_told_and_holds_no_
     world.kafka.refuses = lambda message: "Message size too large" if message.value == b"{large" else ""
     world.start()
     warnings = Warnings()
-    (topic,) = (one for one in world.sink.committer.followers if isinstance(one, DeadLetterTopic))
-    world.sink.committer.followers = [replace(topic, warn=warnings.warned)]
+    (topic,) = (one for one in world.sink.followers.all if isinstance(one, DeadLetterTopic))
+    world.sink.followers.all = [replace(topic, warn=warnings.warned)]
     for offset, value in enumerate((b"{", b"{large", b"{")):
         world.kafka.add(ORDERS, MemoryRecord(offset, world.now, None, value))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert [message.origin for message in world.kafka.produced["dlq"]] == [("orders", 0, 0), ("orders", 0, 2)]
     assert warnings.texts == [
         "dead letter topic: dlq does not take orders-0 offset 1: Message size too large. It stays in its dead letter file."
     ]
     bad(world, 3)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert len(warnings.texts) == 1  # it is not tried for ever

@@ -67,7 +67,7 @@ def test_a_bad_record_is_a_line_of_a_file_and_a_record_of_the_topic_as_it_was() 
     world = World({"flush.size": "2", **TOLERANT, "errors.deadletterqueue.context.headers.enable": "true"})
     world.start()
     sent(world)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
 
     assert world.numbers() == {"topics/orders/partition=0/orders+0+0000000000.json": [0, 2]}
     (file,) = [file for entry in world.entries() for file in entry.files if file.role is Role.DEAD_LETTER]
@@ -89,11 +89,11 @@ def test_a_bad_record_of_the_open_tail_is_reported_once_however_often_the_tail_i
     world = World({"flush.size": "100", **TOLERANT, "tail.check.interval.ms": "0"})
     world.start()
     sent(world)
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.numbers() == {}
     for offset in (3, 4):
         world.add([offset])
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     world.start()
     world.sink.poll()
     world.sink.drain(close=Reason.FLUSH_NOW)
@@ -109,7 +109,7 @@ def test_without_tolerance_the_sink_stops_at_the_record_and_commits_nothing_of_t
     sent(world)
 
     with pytest.raises(RecordError, match=r"orders-0 offset 1, stage VALUE_CONVERTER.*errors\.tolerance=all") as caught:
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert "oops" not in str(caught.value)
     assert (world.objects(), world.store.uploads) == ({}, {})
 
@@ -117,7 +117,7 @@ def test_without_tolerance_the_sink_stops_at_the_record_and_commits_nothing_of_t
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Facts]]:
     """The facts of the log lines of failed records, whatever other tests have done to the product's logger."""
-    logger = logging.getLogger("kafka_s3.engine.loop.dead_letter_reporters")
+    logger = logging.getLogger("kafka_s3.followers.dead_letter_reporters")
     monkeypatch.setattr(logger, "propagate", False)
     monkeypatch.setattr(logger, "handlers", [caplog.handler])
     return lambda: [record.facts for record in caplog.records if record.msg == "record failed"]  # type: ignore[attr-defined]
@@ -131,8 +131,8 @@ def test_error_logging_says_where_and_why_a_record_failed_and_never_what_is_in_i
     world = World({"flush.size": "2", "errors.tolerance": "all", **log})
     world.start()
     sent(world)
-    world.sink.cycle()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
+    world.sink.poll_and_commit()
 
     (facts,) = logged()
     assert (facts["sink"], facts["stage"], facts["class"]) == ("orders", "VALUE_CONVERTER", JSON_CONVERTER)
@@ -142,7 +142,7 @@ def test_error_logging_says_where_and_why_a_record_failed_and_never_what_is_in_i
     )
     assert "oops" not in str(facts)
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert len(logged()) == 1  # a restart does not repeat them
 
 
@@ -151,7 +151,7 @@ def test_the_record_at_which_the_sink_stops_is_logged_too(logged: Callable[[], l
     world.start()
     sent(world)
     with pytest.raises(RecordError):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert [facts["offset"] for facts in logged()] == [1]
 
 
@@ -216,5 +216,5 @@ def test_a_record_at_which_the_sink_stops_goes_to_the_topic_first() -> None:
     sent(world)
 
     with pytest.raises(RecordError):
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert [message.value for message in world.kafka.produced["dlq"]] == [BAD.value]

@@ -12,7 +12,7 @@ import pytest
 from kafka_s3.connect.joda.buckets import BucketNames
 from kafka_s3.connect.joda.pattern import Pattern
 from kafka_s3.connect.joda.zones import zone
-from kafka_s3.connect.naming.keys import Naming
+from kafka_s3.connect.naming.keys import ConnectNames
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects, Plain
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
@@ -160,7 +160,7 @@ def test_null_is_a_directory_also_in_a_field_whose_type_is_not_taken() -> None:
 
 
 def test_a_directory_is_judged_again_in_another_topic_and_a_refused_one_each_time() -> None:
-    names = Naming(topics_dir="topics", directory_delim="/", file_delim="+", pad_width=10)
+    names = ConnectNames(topics_dir="topics", directory_delim="/", file_delim="+", pad_width=10)
     inside = InsideOnly(by("s"), names, ".json", "topics/hidden")
     for _ in range(2):
         run = run_of(Objects([{"s": "x"}, {"s": "x/../y"}, {"s": "/../z"}, {"s": "a/_delta_log/b"}]), SCHEMA)

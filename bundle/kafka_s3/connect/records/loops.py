@@ -1,0 +1,66 @@
+"""Which compiled loops do converters and formats share? Whether bytes are UTF-8 (Unicode 15, table 3-7: no overlong forms, no halves of
+surrogate pairs), and values put behind each other.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, word_at
+
+_BYTES = "Array(uint8, 1, 'C', True)"
+
+
+ODD: Final = -1
+_HIGH = np.uint64(0x8080808080808080)
+
+
+@compiled("int64(int64, int64)")
+def behind_sequence(at, end):
+    """Behind the sequence at a byte above 0x7F; ODD: it is none."""
+    first = byte_at(at)
+    if 0xC2 <= first <= 0xDF:
+        more, low, high = 1, 0x80, 0xBF
+    elif 0xE0 <= first <= 0xEF:
+        more, low, high = 2, 0xA0 if first == 0xE0 else 0x80, 0x9F if first == 0xED else 0xBF
+    elif 0xF0 <= first <= 0xF4:
+        more, low, high = 3, 0x90 if first == 0xF0 else 0x80, 0x8F if first == 0xF4 else 0xBF
+    else:
+        return ODD
+    if at + more >= end or byte_at(at + 1) < low or byte_at(at + 1) > high:
+        return ODD
+    for place in range(at + 2, at + more + 1):
+        if byte_at(place) < 0x80 or byte_at(place) > 0xBF:
+            return ODD
+    return at + more + 1
+
+
+@compiled("boolean(int64, int64)")
+def is_utf8(at, end):
+    """Whether all bytes from one address to another are."""
+    while at < end:
+        while at + 8 <= end and not word_at(at) & _HIGH:
+            at += 8
+        while at < end and byte_at(at) < 0x80:
+            at += 1
+        if at < end:
+            at = behind_sequence(at, end)
+            if at == ODD:
+                return False
+    return True
+
+
+@compiled(f"void({_BYTES}, Array(int32, 1, 'C', True), int64[::1], {_BYTES}, uint8[::1])")
+def join(data, bounds, rows, separator, out):
+    """The values `data[bounds[row]:bounds[row + 1]]` of these rows and the separator behind each, into `out`, which has just the room."""
+    at, into, base, size = 0, np.int64(out.ctypes.data), np.int64(data.ctypes.data), len(separator)
+    for row in rows:
+        length = bounds[row + 1] - bounds[row]
+        copy_bytes(into + at, base + bounds[row], length)
+        at += length
+        for place in range(size):
+            out[at + place] = separator[place]
+        at += size
