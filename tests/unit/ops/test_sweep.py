@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.connect.naming.keys import BlockKeys, BlockNames, DateLayout, Naming, PartitionedKeys, UploadNames
 from kafka_s3.engine.open_files.states import HintUnusable
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.ops.sweep import (

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, cast
 import pyarrow as pa
 
 from kafka_s3.connect.records.runs import Sidecar
-from kafka_s3.connect.records.values import Objects, StructColumns, Values
+from kafka_s3.connect.records.values import AvroBodies, Objects, StructColumns, Values, stream_of, table_of
 from kafka_s3.connect.schemas.arrow import arrow_table
 from kafka_s3.connect.schemas.compatibility import (
     VERSION_REQUIRED,

@@ -393,16 +393,16 @@ class _TaskNames:
         only, deliveries = self.assignment.only, self.assignment.deliveries
         names = self._template(topic)
         if only is None:
-            return names.at(max((delivery.now_ms for delivery in deliveries), default=0))
+            return names.at_time(max((delivery.now_ms for delivery in deliveries), default=0))
         if only.role in self.formats:
-            return Renamed(names, self.formats[only.role].extension, only.key)
-        return Renamed(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
+            return RewrittenNames(names, self.formats[only.role].extension, only.key)
+        return RewrittenNames(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
 
     def is_of_topic(self, run: Run) -> bool:
         """Whether the file that is made again is one of the run's topic: then its key, or that of its values, is of its names."""
         only = self.assignment.only
         assert only is not None
-        names = self._template(run.topic).like(only.key)
+        names = self._template(run.topic).with_time_of(only.key)
         keys = (
             names.key(only.topic_partition, only.encoded_partition, offset=only.first_offset, extension=form.extension)
             for form in self.formats.values()
