@@ -13,7 +13,7 @@ import pandas as pd
 from figures.text import cell
 from kafka_s3.engine.log.dead_letters import FiledLetter
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.ops.dead_letters.text import csv_rows, details, readable
+from kafka_s3.ops.dead_letter_text import csv_rows, details, readable
 
 PREVIEW: Final = 200
 MESSAGE: Final = 500

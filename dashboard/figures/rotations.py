@@ -13,7 +13,7 @@ from figures.data import DAY_MS, Window
 from figures.units import duration_text, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.files import Reason
-from kafka_s3.ops.prices import Prices
+from kafka_s3.ops.forecast import Prices
 from reading.frames import NO_TIME, counted_files
 from reading.groups import Numbers, groups_by, middle
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import age
-from kafka_s3.ops.dead_letters.text import formula_safe
+from kafka_s3.ops.dead_letter_text import formula_safe
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&@])")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)

@@ -14,7 +14,7 @@ from figures.rotations import MIB, Summary
 from figures.text import plain
 from figures.units import duration_text, size_text
 from kafka_s3.model.files import Reason
-from kafka_s3.ops.prices import Prices
+from kafka_s3.ops.forecast import Prices
 from page import parts, states
 from page.scene import Scene
 from reading.frames import Frames

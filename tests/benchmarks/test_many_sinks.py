@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.cli.watch import healths
+from kafka_s3.cli.status import healths
 from kafka_s3.engine.control.status import SinkState
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.sink_folder import named_folder

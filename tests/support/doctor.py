@@ -9,7 +9,7 @@ from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.model.protocols import Topic
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
-from kafka_s3.ops.doctor.finding import CheckResult, CheckStatus
+from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus
 from kafka_s3.store.bucket import BucketAnswer, LifecycleRule
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ListedUpload, ObjectStore

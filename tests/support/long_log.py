@@ -1,8 +1,8 @@
 """A log of a million entries: closed stretches straight as tables, checkpoints, and the short tail as entries.
 
 The entries of closed stretches are left out but for the one that proves the tables the log's own: nobody reads them, and a folder of a
-million files would measure the file system. Tables are made column by column; `tests/unit/engine/loop/test_log_tables.py` compares some with
-what the product makes of the same entries.
+million files would measure the file system. Tables are made column by column; `tests/unit/followers/test_log_tables.py` compares some
+with what the product makes of the same entries.
 """
 
 from __future__ import annotations

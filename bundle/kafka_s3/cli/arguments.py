@@ -1,24 +1,43 @@
-"""Which arguments and options do several commands take? Each is defined here once, with its name and its help."""
+"""Which arguments do several commands take, and which sink do they mean: that of a configuration file, or a name in a bucket?
+
+Each option is defined here once, with its name and its help. A parameter of a command may be made of other parameters:
+
+    @composed(settings=sink_settings, chosen=selection)
+    def show(settings: Settings, chosen: Selection, output: Output = OutputFormat.TABLE) -> None:
+
+takes on the command line whatever `sink_settings` and `selection` take, in their places, and `--output`.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from kafka_s3.connect.config.options.ours import STATE_PREFIX
-from kafka_s3.connect.config.read import pairs
+from kafka_s3.connect.config.read import CONFIGURATIONS, pairs, read_worker, under
+from kafka_s3.connect.config.references import refused_of_stored
 from kafka_s3.connect.config.settings import REGION, Settings, masking
-from kafka_s3.connect.config.validate import load, resolved
+from kafka_s3.connect.config.validate import CheckedConfig, check_file, load, resolved, validate
+from kafka_s3.engine.control.commands import read_stored_config
+from kafka_s3.engine.control.heartbeat import Heartbeat, read_heartbeat
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.text import MASK
 from kafka_s3.run.logs import mask_logs
 
 if TYPE_CHECKING:
     from kafka_s3.run.wiring.sink_folder import SinkFolder
+    from kafka_s3.store.options import StoreOptions
+    from kafka_s3.store.store import ObjectStore
 
 ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
 WorkerPath = Annotated[
@@ -32,11 +51,12 @@ Overrides = Annotated[
 SinkName = Annotated[
     str, typer.Argument(metavar="CONFIG|NAME", help="A sink's configuration file, or its name with --bucket.")
 ]
-
 SinkNames = Annotated[
     list[str],
     typer.Argument(metavar="CONFIG|NAME...", help="Sinks' configuration files, or their names with --bucket."),
 ]
+T = TypeVar("T")
+NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
 
 
 class OutputFormat(StrEnum):
@@ -44,6 +64,15 @@ class OutputFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, or for programs.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
+Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
+TopicName = Annotated[str, typer.Argument(help="The topic.")]
+PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +113,51 @@ class Where:
         )
 
 
-TopicName = Annotated[str, typer.Argument(help="The topic.")]
-PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]
-Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
-Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, or for programs.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
-Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One sink in a place."""
+
+    place: SinkFolder
+    name: str
+    given: str = ""
+    """How the user named it: the file, or the name."""
+
+    @property
+    def paths(self) -> StatePaths:
+        """Where its state lies."""
+        return self.place.paths(self.name)
+
+    @property
+    def store(self) -> ObjectStore:
+        """The bucket."""
+        return self.place.store
+
+    def heartbeat(self) -> Heartbeat | None:
+        """Its last heartbeat."""
+        return read_heartbeat(self.store, self.paths)
 
 
-def time_of(option: str, text: str) -> datetime:
-    """The time that an option names, UTC where it does not say otherwise. Raises ConfigError for what is no time."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        problem = Problem(option, text, "is not a time.", "Write 2025-01-31 or 2025-01-31T10:00:00Z.")
-        raise ConfigError([problem]) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def composed(**makers: Callable[..., Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """A command, or a maker, some of whose parameters are made, under their names, of other parameters."""
+    parts = {name: signature(make, eval_str=True).parameters for name, make in makers.items()}
+
+    def of(command: Callable[..., T]) -> Callable[..., T]:
+        own = signature(command, eval_str=True).parameters
+        taken = [part for name in own for part in (parts[name].values() if name in parts else [own[name]])]
+
+        @wraps(command)
+        def run(**given: Any) -> T:
+            made = {name: make(**{part: given.pop(part) for part in parts[name]}) for name, make in makers.items()}
+            return command(**given, **made)
+
+        del run.__wrapped__  # typer is to see what is taken here
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
+        run.__signature__ = Signature(  # type: ignore[attr-defined]
+            [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in taken]
+        )
+        return run
+
+    return of
 
 
 def settings_of(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
@@ -108,7 +165,128 @@ def settings_of(config: ConfigPath, worker: WorkerPath = None, overrides: Overri
     return unlogged(resolved(load(config, worker_path=worker, overrides=pairs(overrides))))
 
 
+@composed(where=Where)
+def sink_settings(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
+    """The checked settings of a file, or of the configuration that is stored by a name; references resolved. Raises ConfigError."""
+    checked = sink_config(sink, where, worker, overrides)
+    return unlogged(resolved(checked.usable()))
+
+
+@composed(where=Where)
+def named_target(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
+    """The sink of a configuration file, or of a name, whether or not the bucket holds anything of it."""
+    if is_file(sink):
+        from kafka_s3.run.wiring.sink_folder import folder_of  # loads the S3 client
+
+        settings = settings_of(Path(sink), worker, overrides)
+        return Target(folder_of(settings), settings.name, sink)
+    return Target(where.folder(), sink, sink)
+
+
+@composed(target=named_target)
+def target_of(target: Target) -> Target:
+    """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
+    target.place.known(target.name)
+    return target
+
+
+def usage_error(key: str, value: str | None, rule: str, remedy: str = "") -> ConfigError:
+    """The call is wrong, or what it names."""
+    return ConfigError([Problem(key, value, rule, remedy)])
+
+
+def check_topic(topic: str, known: Iterable[str]) -> None:
+    """Raises ConfigError, with the sink's topics, for a topic that is none of them."""
+    names = sorted(set(known))
+    if topic not in names:
+        raise usage_error("--topic", topic, "is no topic of this sink.", f"It reads {', '.join(names) or 'none yet'}.")
+
+
+def time_of(option: str, text: str) -> datetime:
+    """The time that an option names, UTC where it does not say otherwise. Raises ConfigError for what is no time."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise usage_error(option, text, "is not a time.", "Write 2025-01-31 or 2025-01-31T10:00:00Z.") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def sink_config(sink: str, where: Where, worker: Path | None, overrides: list[str] | None) -> CheckedConfig:
+    """What a file says, or the configuration that is stored by a name, with what is wrong with it. Raises ConfigError without either."""
+    if is_file(sink):
+        return check_file(Path(sink), worker_path=worker, overrides=pairs(overrides))
+    return stored_config_of(Target(where.folder(), sink), overrides, worker)
+
+
 def unlogged(settings: Settings) -> Settings:
     """The settings, whose secrets no line of the log shows from now on."""
     mask_logs(masking(settings))
     return settings
+
+
+def is_file(sink: str) -> bool:
+    """Whether a configuration file is meant, and not a sink's name."""
+    return sink.endswith(CONFIGURATIONS) or Path(sink).is_file()
+
+
+def stored_config_of(target: Target, overrides: list[str] | None, worker: Path | None = None) -> CheckedConfig:
+    """A sink's stored configuration, references unresolved. `overrides` win over it, and a worker file over its worker's settings.
+
+    Whoever may write to the bucket has written it: its worker's settings may name no more than a connector's author, and its references
+    are looked up only where this machine's operator allows it. Raises ConfigError there, where it has none, where a secret in it is only
+    a mask, and where it belongs to another sink or bucket.
+    """
+    stored = read_stored_config(target.store, target.paths)
+    if stored is None:
+        rule = f"has no stored configuration in {target.place}{target.name}/."
+        raise usage_error("sink", target.name, rule, "Store one with kafka-s3 create, or name its file.")
+    operators = read_worker(worker).texts if worker is not None else {}
+    of_bucket = under(stored.config, stored.worker if worker is None else {})
+    config = {**of_bucket, **pairs(overrides)}
+    masked = [Problem(key, MASK, NOT_STORED, _give(key)) for key, text in config.items() if MASK in text]
+    refused = refused_of_stored({key: text for key, text in of_bucket.items() if key not in pairs(overrides)})
+    if problems := [*masked, *refused]:
+        raise ConfigError(problems)
+    checked = validate(config, worker=operators)
+    settings = checked.settings
+    for key, meant in (
+        ()
+        if checked.problems
+        else (
+            ("name", target.name),
+            ("s3.bucket.name", target.place.bucket),
+            ("state.prefix", target.place.prefix),
+        )
+    ):
+        if settings.text(key).strip("/") != meant.strip("/"):
+            rule = f"is not that of the stored configuration's own place, {target.place}{target.name}/."
+            raise usage_error(key, settings.text(key), rule, "Store it again with kafka-s3 create CONFIG.")
+    if not checked.problems and "store.url" not in settings.pending:
+        _check_store(settings.text("store.url"), target.place.endpoint)
+    return checked
+
+
+def _check_store(url: str, endpoint: str) -> None:
+    """Raises ConfigError where a stored configuration would send this machine's signed requests to another store than it lies in."""
+    meant = url if not url or "://" in url else f"https://{url}"
+    if meant.rstrip("/") != endpoint.rstrip("/"):
+        rule = f"is not the store that the configuration lies in, {endpoint or 'AWS'}."
+        raise usage_error(
+            "store.url", url, rule, "Name the store with --store-url, or one of them with --set store.url=..."
+        )
+
+
+def place_words(place: SinkFolder, options: StoreOptions) -> str:
+    """The options of a command line that name a place."""
+    words = ["--bucket", place.bucket]
+    if options.endpoint_url:
+        words += ["--store-url", options.endpoint_url]
+    if options.region != REGION:
+        words += ["--region", options.region]
+    if place.prefix != STATE_PREFIX:
+        words += ["--state-prefix", place.prefix]
+    return shlex.join(words)
+
+
+def _give(key: str) -> str:
+    return f"Give it with --set {key}=${{env:NAME}}, or store a reference: kafka-s3 create CONFIG --replace."

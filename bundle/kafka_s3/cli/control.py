@@ -1,13 +1,14 @@
-"""`kafka-s3 create|pause|resume|delete|flush`: named sinks, steered through their state in the bucket.
+"""`kafka-s3 create|pause|resume|flush|delete`: named sinks, controlled through their state in the bucket.
 
-Nothing here speaks to a sink's process. Commands write the control object, the running sink reads it between cycles and answers in its
-heartbeat; so they work from any machine that may read and write the sink's folder of the state.
+No command speaks to a sink's process. Each writes the control object, which the running sink reads between rounds and answers in its
+heartbeat; so commands work from any machine that may read and write the sink's state. A command waits for that answer.
 """
 
 from __future__ import annotations
 
 import getpass
 import socket
+import time
 import uuid
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -17,13 +18,17 @@ import typer
 from kafka_s3.cli.arguments import (
     ConfigPath,
     Overrides,
+    Target,
     Timeout,
     WorkerPath,
     Yes,
+    composed,
+    named_target,
+    place_words,
+    target_of,
+    usage_error,
 )
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import Target, named_target, place_words, target_of
-from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
+from kafka_s3.cli.display import console, show_line
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.read import pairs
 from kafka_s3.connect.config.validate import load, resolved
@@ -38,18 +43,20 @@ from kafka_s3.engine.control.commands import (
     store_config,
     stored_config,
 )
-from kafka_s3.engine.control.heartbeat import Phase
-from kafka_s3.engine.control.status import is_known, sink_id
+from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
+from kafka_s3.engine.control.status import Lag, SinkSnapshot, is_known, sink_id
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import KeptFiles
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.errors import SinkError
 from kafka_s3.model.timing import age, now_ms
 from kafka_s3.ops.positions import written_ago
 from kafka_s3.run.wiring.sink_folder import folder_of
 from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
+LOOK_S: Final = 0.25
+SHOW_S: Final = 5.0
 QUIET_MS: Final = 600_000
 
 
@@ -67,7 +74,7 @@ def create(
         replace_config(target.store, target.paths, stored)
     elif not store_config(target.store, target.paths, stored):
         rule = f"has a stored configuration already, in {target.place}{settings.name}/."
-        raise ConfigError([Problem("name", settings.name, rule, "Use --replace, or another name.")])
+        raise usage_error("name", settings.name, rule, "Use --replace, or another name.")
     key = target.paths.config()
     say(
         f"Sink {settings.name} ({sink_id(target.place.bucket, settings.name)}): stored as s3://{target.place.bucket}/{key}"
@@ -152,28 +159,6 @@ def delete(
     )
 
 
-# ------------------------------------------------------------ how
-
-
-def _set(
-    target: Target, ask: Callable[[ObjectStore, StatePaths, CommandRequest], Control], timeout: float, *, phase: Phase
-) -> None:
-    asked = _asked()
-    word = "paused" if ask(target.store, target.paths, asked).paused else "running"
-    beat = target.heartbeat()
-    if beat is None or not beat.alive(now_ms()):
-        say(f"No sink {target.name} is running now. It will be {word} when it is started.")
-        return
-    say(f"Sink {target.name} was asked to be {word}; waiting for {process_of(beat)}")
-    wait_for_answer(
-        target,
-        timeout,
-        answered=lambda beat: beat.request == asked.id and beat.phase is phase,
-        replaced=lambda now: now.request != asked.id,
-    )
-    say(f"Sink {target.name} is {word}.")
-
-
 def check_not_overtaken(target: Target) -> None:
     """Raises NotAnswered where the process that beats is not the one that may write: it ends as fenced when it goes on."""
     beat, log = target.heartbeat(), CommitLog(target.store, target.paths, clock_ms=now_ms)
@@ -200,9 +185,78 @@ def _log_keys(target: Target) -> list[str]:
     return [key for keys in found for key in reversed(keys)]
 
 
+# ------------------------------------------------------------ how
+
+
+def _set(
+    target: Target, ask: Callable[[ObjectStore, StatePaths, CommandRequest], Control], timeout: float, *, phase: Phase
+) -> None:
+    asked = _asked()
+    word = "paused" if ask(target.store, target.paths, asked).paused else "running"
+    beat = target.heartbeat()
+    if beat is None or not beat.alive(now_ms()):
+        say(f"No sink {target.name} is running now. It will be {word} when it is started.")
+        return
+    say(f"Sink {target.name} was asked to be {word}; waiting for {process_of(beat)}")
+    wait_for_answer(
+        target,
+        timeout,
+        answered=lambda beat: beat.request == asked.id and beat.phase is phase,
+        replaced=lambda now: now.request != asked.id,
+    )
+    say(f"Sink {target.name} is {word}.")
+
+
 def _asked() -> CommandRequest:
     try:
         user = getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container's user need not have a name
         user = "unknown"
     return CommandRequest(uuid.uuid4().hex, now_ms(), f"{user}@{socket.gethostname()}")
+
+
+class NotAnswered(SinkError):
+    """The sink did not answer, or is not there to answer."""
+
+
+def wait_for_answer(
+    target: Target, timeout: float, *, answered: Callable[[Heartbeat], bool], replaced: Callable[[Control], bool]
+) -> Heartbeat:
+    """The heartbeat that answers. Raises NotAnswered: too late, the process ended, or another command came in between."""
+    began = shown = time.monotonic()
+    while (beat := target.heartbeat()) is None or not answered(beat):
+        now = time.monotonic()
+        if beat is None or beat.ended:
+            why = f": {beat.failure}" if beat is not None and beat.failure else "."
+            raise NotAnswered(f"Sink {target.name} ended before it answered{why}")
+        if replaced(read_control(target.store, target.paths) or Control()):
+            text = f"Another command to {target.name} came in between and took this one's place. See `kafka-s3 status`."
+            raise NotAnswered(text)
+        if now - began >= timeout:
+            raise NotAnswered(
+                f"Sink {target.name} has not answered within {timeout:g} s (last heartbeat {_since(beat)}). The request stands: it is "
+                "acted on after the commit that the sink is at. See `kafka-s3 status`."
+            )
+        if now - shown >= SHOW_S:
+            shown = now
+            say(f"  {now - began:.0f} s: still {beat.phase}, last heartbeat {_since(beat)}, lag {_lag(beat)}")
+        time.sleep(LOOK_S)
+    return beat
+
+
+def process_of(beat: Heartbeat) -> str:
+    """Which process a heartbeat is from, and how old it is."""
+    return f"pid {beat.pid} on {beat.host}, heartbeat {_since(beat)}"
+
+
+def say(text: str) -> None:
+    """A line on standard output, never broken."""
+    show_line(console(), text)
+
+
+def _lag(beat: Heartbeat) -> Lag:
+    return SinkSnapshot(beat.sink, heartbeat=beat, seen_ms=now_ms()).lag
+
+
+def _since(beat: Heartbeat) -> str:
+    return f"{age(now_ms() - beat.beat_ms)} ago"

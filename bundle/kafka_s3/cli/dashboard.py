@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+import sysconfig
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 import typer
 
-from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, settings_of
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import is_file
-from kafka_s3.cli.shipped import shipped
-from kafka_s3.model.errors import ConfigError, Problem
+import kafka_s3
+from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, composed, is_file, settings_of, usage_error
 from kafka_s3.testing.services.process import is_free
 
+SHARED: Final = "share/kafka-s3"
 APP: Final = "dashboard/app.py"
 SERVER: Final = "serve.py"
 PORTS: Final = range(8501, 8521)
@@ -70,7 +69,7 @@ def dashboard(
             "KAFKA_S3_DASHBOARD_SINK": sink or "", "KAFKA_S3_DASHBOARD_CONFIG": "",
         }  # fmt: skip
     else:
-        raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
+        raise usage_error("--bucket", None, "is needed without a configuration file.", "Or name the file.")
     if login:
         variables["KAFKA_S3_DASHBOARD_LOGIN"] = "oidc"
     if masked:
@@ -81,27 +80,35 @@ def dashboard(
     ], variables)  # fmt: skip
 
 
+def app_file() -> Path:
+    """The dashboard's entry: that of the source tree, else the one that the wheel brought along. Raises ConfigError without Streamlit."""
+    if find_spec("streamlit") is None:
+        raise usage_error("streamlit", None, "is needed for the dashboard.", "pip install 'kafka-s3[dashboard]'")
+    return shipped(APP)
+
+
+def shipped(name: str) -> Path:
+    """The file `name`, relative to the top of the source tree. Raises ConfigError where neither tree nor wheel has it."""
+    tree, installed = Path(kafka_s3.__file__).parents[2], Path(sysconfig.get_path("data")) / SHARED
+    found = next((folder / name for folder in (tree, installed) if (folder / name).is_file()), None)
+    if found is None:
+        remedy = "Install kafka-s3 anew, or start it in its source tree."
+        raise usage_error(name, str(installed), "is not there.", remedy)
+    return found
+
+
 def port_of(wanted: int | None, address: str) -> int:
     """The port that was asked for, else the first free one from 8501 on. Raises ConfigError where it is taken."""
     ports = PORTS if wanted is None else (wanted,)
     free = next((port for port in ports if is_free(port, address)), None)
     if free is None:
         taken = str(wanted or f"{PORTS.start} to {PORTS.stop - 1}")
-        raise ConfigError([Problem("--port", taken, f"is taken on {address}.", "Name another one, or leave it out.")])
+        raise usage_error("--port", taken, f"is taken on {address}.", "Name another one, or leave it out.")
     return free
 
 
-def app_file() -> Path:
-    """The dashboard's entry: that of the source tree, else the one that the wheel brought along. Raises ConfigError without Streamlit."""
-    if find_spec("streamlit") is None:
-        raise ConfigError(
-            [Problem("streamlit", None, "is needed for the dashboard.", "pip install 'kafka-s3[dashboard]'")]
-        )
-    return shipped(APP)
-
-
 def _of_file(config: Path, worker: Path | None, overrides: list[str] | None) -> dict[str, str]:
-    """What the server is told; a configuration with problems is reported here, not on a page."""
+    """The server's variables; a configuration with problems is reported here, not on a page."""
     settings_of(config, worker, overrides)
     return {
         "KAFKA_S3_DASHBOARD_CONFIG": str(config.resolve()),

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, PartitionNumber, TopicName, Yes
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.dead_letter_selection import (
-    DeadLetterStore,
-    Limit,
-    Which,
-    WhichOnly,
-    check_driver_stopped,
-    dead_letter_store,
-    print_line,
-    selection,
-    target,
+from kafka_s3.cli.arguments import (
+    DryRun,
+    Force,
+    Output,
+    OutputFormat,
+    PartitionNumber,
+    TopicName,
+    Yes,
+    composed,
+    sink_settings,
+    usage_error,
 )
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.log.dead_letters import FiledLetter, LetterGroup, LetterSelection, LetterState, grouped
-from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.engine.log.dead_letters import (
+    FiledLetter,
+    LetterFile,
+    LetterGroup,
+    LetterSelection,
+    LetterState,
+    grouped,
+    letters,
+    read_ledger,
+)
+from kafka_s3.model.dead_letters import DeadLetter, Stage
 from kafka_s3.model.files import DataFile, counted
-from kafka_s3.ops.dead_letters.dry_run import DryRunResult
-from kafka_s3.ops.dead_letters.replay import check_replayable
-from kafka_s3.ops.dead_letters.text import csv_rows, details, json_lines, time_text
+from kafka_s3.model.timing import now_ms
+from kafka_s3.ops.dead_letter_text import csv_rows, details, json_lines, time_text
+from kafka_s3.ops.positions import check_idle, epoch_ms
+from kafka_s3.ops.replay import DryRunResult, Replay, check_replayable, make_replay
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.sink import tagging_of
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 
+IDLE_MS: Final = 120_000
 SHOWN_FILES: Final = 20
 SHOWN_REASONS: Final = 20
 SHOWN_MESSAGE: Final = 200
@@ -48,11 +61,66 @@ dead_letters = typer.Typer(
 )
 
 
+class Which(StrEnum):
+    """Which letters are listed or exported, by what became of them."""
+
+    OPEN = "open"
+    SETTLED = "settled"
+    ALL = "all"
+
+    @property
+    def states(self) -> frozenset[LetterState]:
+        """The states that are meant."""
+        is_open = frozenset({LetterState.OPEN})
+        return {Which.OPEN: is_open, Which.SETTLED: frozenset(LetterState) - is_open}.get(self, frozenset(LetterState))
+
+
+WhichOnly = Annotated[Which, typer.Option("--state", help="Which letters.")]
+StageOnly = Annotated[Stage | None, typer.Option("--stage", help="Only letters that failed at this stage.")]
+TopicOnly = Annotated[str | None, typer.Option("--topic", help="Only letters of this topic.")]
+PartitionOnly = Annotated[int | None, typer.Option("--partition", min=0, help="Only letters of this partition.")]
+OffsetOnly = Annotated[int | None, typer.Option("--offset", min=0, help="Only the letter of this offset.")]
+ClassOnly = Annotated[
+    str | None, typer.Option("--class", metavar="EXCEPTION", help="Only letters of this exception class.")
+]
+EntryOnly = Annotated[int | None, typer.Option("--entry", min=0, help="Only letters of this commit entry.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="TIME", help="Only records that became dead letters then or later.")
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only records that became dead letters before.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Not more than this many.")]
+
+
 class ExportFormat(StrEnum):
     """What an export looks like."""
 
     JSONL = "jsonl"
     CSV = "csv"
+
+
+def selection(
+    stage: StageOnly = None,
+    topic: TopicOnly = None,
+    partition: PartitionOnly = None,
+    offset: OffsetOnly = None,
+    exception: ClassOnly = None,
+    entry: EntryOnly = None,
+    since: Since = None,
+    until: Until = None,
+) -> LetterSelection:
+    """The filters of the command line. Raises ConfigError for a time that is none."""
+    return LetterSelection(
+        stage=None if stage is None else str(stage),
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        exception=exception,
+        entry=entry,
+        since_ms=None if since is None else epoch_ms(since),
+        until_ms=None if until is None else epoch_ms(until),
+    )
 
 
 @dead_letters.command(name="list")
@@ -69,7 +137,7 @@ def list_(
         groups = grouped(at.found(replace(chosen, states=which.states)))
     out, shown = console(), groups[:limit]
     if output is OutputFormat.JSON:
-        print(json.dumps(document(shown), indent=2))
+        show_json(document(shown))
         return
     if shown:
         show_table(out, table(shown))
@@ -80,7 +148,7 @@ def list_(
         f"{counts[state]:,} {state}" for state in LetterState if counts[state] or state is LetterState.OPEN
     )
     rest = f" ({len(groups) - len(shown)} more groups are not shown)" if len(groups) > len(shown) else ""
-    print_line(out, f"{sum(counts.values()):,} dead letters: {parts}{rest}")
+    show_line(out, f"{sum(counts.values()):,} dead letters: {parts}{rest}")
 
 
 @dead_letters.command()
@@ -97,7 +165,7 @@ def show(
     with dead_letter_store(settings) as at:
         found = list(at.found(wanted))
     if not found:
-        print_line(
+        show_line(
             console(stderr=True),
             f"There is no dead letter of {topic}-{partition} offset {offset}. "
             "`dead-letters export` writes all there are.",
@@ -105,11 +173,11 @@ def show(
         raise typer.Exit(1)
     out = console()
     if output is OutputFormat.JSON:
-        print(json.dumps([dict(details(filed)) for filed in found], indent=2))
+        show_json([dict(details(filed)) for filed in found])
         return
     for filed in found:
         for name, text in details(filed):
-            out.print(styled((f"{name:<18}", "bold"), f" {text}"), soft_wrap=True)
+            show_line(out, (f"{name:<18}", "bold"), f" {text}")
 
 
 @dead_letters.command()
@@ -135,7 +203,7 @@ def export(
             file.write(line)
             written += 1
     written -= form is ExportFormat.CSV  # its header
-    print_line(console(stderr=True), f"{written:,} dead letters written to {to or 'standard output'}")
+    show_line(console(stderr=True), f"{written:,} dead letters written to {to or 'standard output'}")
 
 
 @dead_letters.command()
@@ -162,10 +230,10 @@ def replay(
         at.missing.extend(outcome.missing)
     print_dry_run(out, outcome)
     if dry_run:
-        print_line(out, f"{len(outcome.done):,} would succeed, {len(outcome.failed):,} would fail again (--dry-run)")
+        show_line(out, f"{len(outcome.done):,} would succeed, {len(outcome.failed):,} would fail again (--dry-run)")
         return
-    told = f"in entry {committed.version} of the commit log" if committed else "nothing was changed"
-    print_line(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {told}")
+    result = f"in entry {committed.version} of the commit log" if committed else "nothing was changed"
+    show_line(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {result}")
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -181,12 +249,12 @@ def resolve(
 ) -> None:
     """Mark open dead letters as resolved without writing them. Stop the sink first: a running one is fenced."""
     if not reason.strip():
-        raise ConfigError([Problem("--reason", reason, "is blank.", "Say why the records need not be written.")])
+        raise usage_error("--reason", reason, "is blank.", "Say why the records need not be written.")
     out = console()
     with dead_letter_store(settings) as at:
         groups = grouped(at.found(replace(chosen, states=Which.OPEN.states)))
         if not groups:
-            print_line(out, "There are no such open dead letters.")
+            show_line(out, "There are no such open dead letters.")
             return
         show_table(out, table(groups))
         work = at.replay()
@@ -195,8 +263,8 @@ def resolve(
         confirm(None if yes else f"Mark {count:,} dead letters as resolved, never to be written?")
         committed = work.resolve(chosen, reason=reason)
     done = -committed.totals.dead_letters if committed else 0
-    told = f" in entry {committed.version} of the commit log" if committed else ""
-    print_line(out, f"{done:,} dead letters resolved without writing them{told}")
+    where = f" in entry {committed.version} of the commit log" if committed else ""
+    show_line(out, f"{done:,} dead letters resolved without writing them{where}")
 
 
 def _ask(at: DeadLetterStore, chosen: LetterSelection, out: Console, *, limit: int | None, yes: bool) -> None:
@@ -206,6 +274,68 @@ def _ask(at: DeadLetterStore, chosen: LetterSelection, out: Console, *, limit: i
         show_table(out, table(groups))
         count = sum(group.count for group in groups)
         confirm(f"Write {count:,} dead letters to objects, as far as this configuration can read them?")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterStore:
+    """A sink's settings and its bucket, open for one command."""
+
+    settings: Settings
+    store: S3Store
+    missing: list[LetterFile]
+
+    def found(self, selection: LetterSelection) -> Iterator[FiledLetter]:
+        """The selected letters, file by file."""
+        ledger = read_ledger(self.store, state_paths(self.settings))
+        return letters(ledger, self.store, selection=selection, missing=self.missing.append)
+
+    def replay(self) -> Replay:
+        """The replay of this sink."""
+        return make_replay(self.settings, self.store, clock_ms=now_ms, tagging=tagging_of(self.settings))
+
+
+@contextmanager
+def dead_letter_store(settings: Settings) -> Iterator[DeadLetterStore]:
+    """The sink's bucket for one command; files that the log names and the bucket has not are reported at its end."""
+    store = S3Store(store_options(settings))
+    at = DeadLetterStore(settings, store, [])
+    try:
+        yield at
+    finally:
+        store.close()
+    for gone in at.missing:
+        show_line(
+            console(stderr=True),
+            f"not there: {gone.file.key}, {gone.file.records:,} dead letters of entry {gone.entry}. Where that is the last entry, the next "
+            "run of the sink makes it visible; else restore it from a bucket version or backup.",
+        )
+
+
+def check_driver_stopped(work: Replay, *, forced: bool) -> None:
+    """Raises DriverAtWork where a driver sends heartbeats, or wrote the log in the last two minutes, unless that is forced."""
+    work.log.load()
+    if not forced:
+        check_idle(work.log, now_ms=now_ms(), within_ms=IDLE_MS)
+
+
+@contextmanager
+def target(output: Path | None) -> Iterator[TextIO]:
+    """Where an export goes. Raises ConfigError where the file exists; a file that is not finished is removed."""
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        file = output.open("x", encoding="utf-8", newline="")
+    except FileExistsError:
+        raise usage_error("--to", str(output), "exists already.", "Name another file.") from None
+    except OSError as error:
+        raise usage_error("--to", str(output), f"cannot be written ({error.strerror}).") from None
+    try:
+        with file:
+            yield file
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
 
 
 def limited(found: Iterator[FiledLetter], limit: int | None) -> Iterator[FiledLetter]:
@@ -275,6 +405,6 @@ def _reasons(failed: Sequence[DeadLetter]) -> list[str]:
 
 def _some(out: Console, lines: Sequence[str], *, most: int, style: str) -> None:
     for line in lines[:most]:
-        print_line(out, line, style=style)
+        show_line(out, line, style=style)
     if len(lines) > most:
-        print_line(out, f"... and {len(lines) - most:,} more", style=style)
+        show_line(out, f"... and {len(lines) - most:,} more", style=style)

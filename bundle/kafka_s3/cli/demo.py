@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -19,10 +22,17 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from kafka_s3.cli.dashboard import app_file
-from kafka_s3.cli.demo_text import REGISTRY_KEY, shown, tell_checked, tell_made, tell_next
-from kafka_s3.cli.display import ProgressObserver, progress_bar
-from kafka_s3.cli.shipped import shipped
+from kafka_s3.cli.dashboard import app_file, shipped
+from kafka_s3.cli.display import (
+    ProgressObserver,
+    bucket_tree,
+    console,
+    progress_bar,
+    show_line,
+    styled,
+    totals_table,
+    totals_verdict,
+)
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.commands import CommandChannel
@@ -37,19 +47,148 @@ from kafka_s3.ops.verify.audit import audit_of, kafka_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.run.spark.process import SharedSession
 from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.run.wiring.running import attended, run_until_drained, stop_on_signals
-from kafka_s3.testing.services import orders, shipments
+from kafka_s3.testing.services.demo_records import (
+    ORDERS_COUNT,
+    ORDERS_TOPICS,
+    PARTITIONS,
+    SHIPMENTS_COUNT,
+    SHIPMENTS_TOPIC,
+    DemoRecord,
+    demo_records,
+    register_shipments,
+    shipment_records,
+)
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.process import free_ports
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from kafka_s3.testing.services.s3 import EmbeddedS3
 
+REGISTRY_KEY = "value.converter.schema.registry.url"
 CONFIGS = ("examples/orders.json", "examples/shipments.json")
-SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
+SHIPMENTS_PER_ORDER = SHIPMENTS_COUNT / ORDERS_COUNT
 FIRST = 20
 """This part of all records is sent before the sinks get going."""
 QUIET = {"errors.log.enable": "false", "kafka.reader": "tasks"}
-TOPICS = (*orders.TOPICS, shipments.TOPIC)
+TOPICS = (*ORDERS_TOPICS, SHIPMENTS_TOPIC)
+
+
+def demo(
+    records: Annotated[
+        int,
+        typer.Option(help="How many orders and payments to produce, and a tenth as many shipments. 0: only services."),
+    ] = ORDERS_COUNT,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave Kafka, S3 and registry running until Ctrl-C.")] = False,
+    config: Annotated[list[Path] | None, typer.Option(help="A sink's configuration; by default two examples.")] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Then serve the dashboard of the first sink's bucket until Ctrl-C.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="Where the dashboard listens; default: 8501, or the next one that is free."
+        ),
+    ] = None,
+) -> None:
+    """Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."""
+    from kafka_s3.connect.config.read import read_config
+
+    out = console()
+    sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
+    kafka, s3, registry = free_ports(3)
+    services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry))
+    os.environ.update(services.s3.environment)
+    settings = _checked(services, sinks, dashboard=dashboard)
+    with ExitStack() as stack:
+        with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
+            if sinks:
+                session.begin()  # beside the services
+            show_line(out, ("1", "bold"), " starting Kafka (KRaft, one node), S3 and a schema registry ...")
+            stack.enter_context(services.running())
+            for name, address in (
+                ("Kafka", services.kafka.bootstrap_servers), ("S3", services.s3.endpoint_url), ("registry", services.registry.url),
+            ):  # fmt: skip
+                show_line(out, f"  {name} at {address}")
+            if sinks:
+                _make(out, services, session, settings, count=records)
+        show_next(out, sinks, services.environment, stays=keep or dashboard)
+        if dashboard or keep:
+            stop = Event()
+            stop_on_signals(stop)
+            with _dashboard(services, sinks, port) if dashboard and sinks else nullcontext():
+                stop.wait()
+
+
+def _checked(services: DemoServices, sinks: Mapping[Path, dict[str, str]], *, dashboard: bool) -> dict[Path, Settings]:
+    """The sinks' settings. Raises ConfigError, before anything starts, where one cannot be used or a package is missing."""
+    if dashboard:
+        app_file()
+    return {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
+
+
+def _make(
+    out: Console, services: DemoServices, session: SharedSession, settings: Mapping[Path, Settings], *, count: int
+) -> None:
+    """Sends a few records, on which the sinks get going, then all others: what they then do in a second is what they do every day."""
+    from kafka_s3.run.spark.launch import sink_on_spark  # loads pyspark
+
+    records, stop = _Records(services, count), Event()
+    first = f"the first {records.coming(count // FIRST):,} records to {', '.join(TOPICS)}"
+    show_line(out, ("2", "bold"), f" producing {first} ...")
+    with progress_bar(out) as bar:
+        records.send(bar, count // FIRST)
+    show_line(out, ("3", "bold"), " waiting for Spark ...")
+    spark = session.of("demo")
+    stop_on_signals(stop)
+    with ExitStack() as stack:
+        names = " and ".join(str(shown(path)) for path in settings)
+        show_line(out, ("4", "bold"), f" the sinks of {names} get going ...")
+        show_line(out, f"  meanwhile producing the other {records.coming(count):,} records")
+        with progress_bar(out) as bar, ThreadPool(len(settings)) as pool:
+            start = partial(
+                _start, services, stack, bar, lambda one, observer: sink_on_spark(one, spark, observer=observer)
+            )
+            running = [start(path, one) for path, one in settings.items()]
+            drained = pool.map(lambda sink: sink.drain(stop), running)
+            records.send(bar, count)
+            list(drained)
+        for step, sink in enumerate(running, start=5):
+            if not stop.is_set():
+                show_line(out, (str(step), "bold"), f" running the sink of {shown(sink.path)} ...")
+                with progress_bar(out) as bar:
+                    sink.observer.moves_to(bar)
+                    sink.drain(stop)
+                sink.show(out, records.malformed)
+
+
+def _start(
+    services: DemoServices,
+    stack: ExitStack,
+    bar: Progress,
+    made: Callable[[Settings, Observer], Sink],
+    path: Path,
+    settings: Settings,
+) -> _RunningSink:
+    """A sink with its bucket, and with a heartbeat as long as `stack` is open."""
+    services.s3.create_bucket(settings.text("s3.bucket.name"))
+    observer = ProgressObserver(bar)
+    attendance = stack.enter_context(attended(settings, observer=observer, clock_ms=now_ms))
+    return _RunningSink(path, settings, observer, made(settings, attendance.heartbeat), attendance.channel)
+
+
+@contextmanager
+def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]], port: int | None) -> Iterator[None]:
+    """The dashboard's server, while the body runs."""
+    path, raw = next(iter(sinks.items()))
+    keys = [word for key, value in services.keys(raw).items() for word in ("--set", f"{key}={value}")]
+    where = [] if port is None else ["--port", str(port)]
+    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", str(path), *keys, *where])
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
 
 
 @dataclass(frozen=True)
@@ -72,11 +211,6 @@ class DemoServices:
             yield
 
     @property
-    def places(self) -> dict[str, str]:
-        """Where each of them is."""
-        return {"Kafka": self.kafka.bootstrap_servers, "S3": self.s3.endpoint_url, "registry": self.registry.url}
-
-    @property
     def environment(self) -> dict[str, str]:
         """The variables that the quick starts' configurations refer to, and those of AWS clients."""
         s3 = {"S3": self.s3.endpoint_url, "AWS_ENDPOINT_URL_S3": self.s3.endpoint_url, **self.s3.environment}
@@ -93,134 +227,16 @@ class DemoServices:
         }
 
 
-def demo(
-    records: Annotated[
-        int,
-        typer.Option(help="How many orders and payments to produce, and a tenth as many shipments. 0: only services."),
-    ] = orders.DEFAULT_COUNT,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave Kafka, S3 and registry running until Ctrl-C.")] = False,
-    config: Annotated[list[Path] | None, typer.Option(help="A sink's configuration; by default two examples.")] = None,
-    dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Then serve the dashboard of the first sink's bucket until Ctrl-C.")
-    ] = False,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", min=1, max=65535, help="Where the dashboard listens; default: 8501, or the next one that is free."
-        ),
-    ] = None,
-) -> None:
-    """Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."""
-    from kafka_s3.connect.config.read import read_config
-
-    out = Console()
-    sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
-    kafka, s3, registry = free_ports(3)
-    services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry))
-    os.environ.update(services.s3.environment)
-    settings = _checked(services, sinks, dashboard=dashboard)
-    with ExitStack() as stack:
-        with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
-            if sinks:
-                session.begin()  # beside the services
-            out.print("[bold]1[/] starting Kafka (KRaft, one node), S3 and a schema registry ...")
-            stack.enter_context(services.running())
-            for name, place in services.places.items():
-                out.print(f"  {name} at {place}", highlight=False)
-            if sinks:
-                _make(out, services, session, settings, count=records)
-        tell_next(out, sinks, services.environment, stays=keep or dashboard)
-        if dashboard or keep:
-            with _dashboard(services, sinks, port) if dashboard and sinks else nullcontext():
-                _wait_for_ctrl_c()
-
-
-def _checked(services: DemoServices, sinks: Mapping[Path, dict[str, str]], *, dashboard: bool) -> dict[Path, Settings]:
-    """The sinks' settings. Raises ConfigError, before anything starts, where one cannot be used or a package is missing."""
-    if dashboard:
-        app_file()
-    return {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
-
-
-@contextmanager
-def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]], port: int | None) -> Iterator[None]:
-    """The dashboard's server, while the body runs."""
-    path, raw = next(iter(sinks.items()))
-    keys = [word for key, value in services.keys(raw).items() for word in ("--set", f"{key}={value}")]
-    where = [] if port is None else ["--port", str(port)]
-    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", str(path), *keys, *where])
-    try:
-        yield
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def _wait_for_ctrl_c() -> None:
-    stop = Event()
-    stop_on_signals(stop)
-    stop.wait()
-
-
-def _make(
-    out: Console, services: DemoServices, session: SharedSession, settings: Mapping[Path, Settings], *, count: int
-) -> None:
-    """Sends a few records, on which the sinks get going, then all others: what they then do in a second is what they do every day."""
-    from kafka_s3.run.spark.launch import sink_on_spark  # loads pyspark
-
-    def told(text: str) -> None:
-        out.print(text, highlight=False)
-
-    records, stop = _Records(services, count), Event()
-    told(f"[bold]2[/] producing the first {records.coming(count // FIRST):,} records to {', '.join(TOPICS)} ...")
-    with progress_bar(out) as bar:
-        records.send(bar, count // FIRST)
-    told("[bold]3[/] waiting for Spark ...")
-    spark = session.of("demo")
-    stop_on_signals(stop)
-    with ExitStack() as stack:
-        told(f"[bold]4[/] the sinks of {' and '.join(str(shown(path)) for path in settings)} get going ...")
-        told(f"  meanwhile producing the other {records.coming(count):,} records")
-        with progress_bar(out) as bar, ThreadPool(len(settings)) as pool:
-            start = partial(_start, services, stack, bar, lambda one, told: sink_on_spark(one, spark, observer=told))
-            running = [start(path, one) for path, one in settings.items()]
-            drained = pool.map(lambda sink: sink.drain(stop), running)
-            records.send(bar, count)
-            list(drained)
-        for step, sink in enumerate(running, start=5):
-            if not stop.is_set():
-                told(f"[bold]{step}[/] running the sink of {shown(sink.path)} ...")
-                with progress_bar(out) as bar:
-                    sink.observer.moves_to(bar)
-                    sink.drain(stop)
-                sink.tell(out, records.malformed)
-
-
-def _start(
-    services: DemoServices,
-    stack: ExitStack,
-    bar: Progress,
-    made: Callable[[Settings, Observer], Sink],
-    path: Path,
-    settings: Settings,
-) -> _RunningSink:
-    """A sink with its bucket, and with a heartbeat as long as `stack` is open."""
-    services.s3.create_bucket(settings.text("s3.bucket.name"))
-    observer = ProgressObserver(bar)
-    attendance = stack.enter_context(attended(settings, observer=observer, clock_ms=now_ms))
-    return _RunningSink(path, settings, observer, made(settings, attendance.heartbeat), attendance.channel)
-
-
 class _Records:
     """What is left to be sent, and how many records of each topic were broken on purpose so far."""
 
     def __init__(self, services: DemoServices, count: int) -> None:
         self._brokers = KafkaBrokers(services.kafka.bootstrap_servers)
         for topic in TOPICS:
-            self._brokers.create_topic(topic, partitions=orders.PARTITIONS, config={"retention.ms": "-1"})
-        ids = shipments.register_shipments(services.registry)
+            self._brokers.create_topic(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
+        ids = register_shipments(services.registry)
         of_shipments = round(count * SHIPMENTS_PER_ORDER)
-        self._left = {orders.demo_records(count): count, shipments.shipment_records(ids, of_shipments): of_shipments}
+        self._left = {demo_records(count): count, shipment_records(ids, of_shipments): of_shipments}
         self._share = of_shipments / max(count, 1)
         self.malformed: Counter[str] = Counter()
 
@@ -232,7 +248,7 @@ class _Records:
         """Sends up to so many orders and payments, and shipments to go with them."""
         wanted, total = self._wanted(most), self.coming(most)
         portion = itertools.chain.from_iterable(itertools.islice(one, number) for one, number in wanted.items())
-        task = bar.add_task("producing", total=total, told="", left="")
+        task = bar.add_task("producing", total=total, rate="", left="")
         with sending(self._brokers.clients) as send:
             for record in bar.track(portion, total=total, task_id=task):
                 send(record.topic, record.message, partition=record.partition)
@@ -240,7 +256,7 @@ class _Records:
                     self.malformed[record.topic] += 1
         self._left = {one: max(left - wanted[one], 0) for one, left in self._left.items()}
 
-    def _wanted(self, most: int) -> dict[Iterator[orders.DemoRecord], int]:
+    def _wanted(self, most: int) -> dict[Iterator[DemoRecord], int]:
         return dict(zip(self._left, (most, round(most * self._share)), strict=True))
 
 
@@ -258,10 +274,58 @@ class _RunningSink:
         """Works off what is in Kafka, to the last record."""
         run_until_drained(self.sink, self.settings, stop, close=Reason.FLUSH_NOW, channel=self.channel)
 
-    def tell(self, out: Console, malformed: Mapping[str, int]) -> None:
+    def show(self, out: Console, malformed: Counter[str]) -> None:
         """What is in the bucket, and whether it is all that was sent."""
-        tell_made(out, self.settings, self.sink.store, self.sink.log.state)
-        out.print(f"  {self.observer.rate:,.0f} records/s", highlight=False)
-        report = audit_of(self.settings, SegmentSelection(), kafka=kafka_of(self.settings)).run()
-        topics = self.settings.names("topics")
-        tell_checked(out, report, malformed=sum(malformed.get(topic, 0) for topic in topics))
+        settings, topics, state = self.settings, self.settings.names("topics"), self.sink.log.state
+        folders = object_names(settings).prefixes(topics)
+        found = (info for prefix in (*folders, state_paths(settings).root) for info in self.sink.store.list(prefix))
+        out.print(bucket_tree(settings.text("s3.bucket.name"), found))
+        out.print(totals_table(state))
+        out.print(styled("  ") + totals_verdict(state))
+        show_line(out, f"  {self.observer.rate:,.0f} records/s")
+        report = audit_of(settings, SegmentSelection(), kafka=kafka_of(settings)).run()
+        broken, letters = sum(malformed[topic] for topic in topics), sum(tally.dead_letters for tally in report.tallies)
+        show_line(out, f"  {broken:,} records were broken on purpose: {letters:,} dead letters")
+        show_line(out, f"  verify: {report.verdict()}", style="green" if report.clean else "red")
+
+
+def show_next(
+    out: Console, sinks: Mapping[Path, Mapping[str, str]], environment: Mapping[str, str], *, stays: bool
+) -> None:
+    """Commands to go on with; those that need the services only while they stay."""
+
+    def line(text: str) -> None:
+        show_line(out, f"  {text}")
+
+    out.print()
+    show_line(out, ("Next", "bold"))
+    command = command_here()
+    for path in map(shown, islice(sinks, 1)):
+        worker = shown(shipped("examples/worker.properties"))
+        line(f"{command} validate {path} --worker {worker}   # every problem of a configuration at once")
+    if not stays:
+        line(f"{command} demo --keep        # leave the services up, to try the other commands on them")
+        line(f"{command} demo --dashboard   # the same, with the dashboard")
+        return
+    line("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items()))
+    for path, raw in zip(map(shown, sinks), sinks.values(), strict=True):
+        places = {"kafka.bootstrap.servers": "$KAFKA", "store.url": "$S3"}
+        places |= {REGISTRY_KEY: "$REGISTRY"} if REGISTRY_KEY in raw else {}
+        words = " ".join(f"--set {key}={value}" for key, value in places.items())
+        line(f"{command} run {path} --available-now {words}")
+        line(f"{command} verify {path} {words}")
+    show_line(out, "Kafka, S3 and registry stay up until Ctrl-C.")
+
+
+def command_here() -> str:
+    """How this program is called in the user's shell: by its name where the PATH leads to it, else by its path."""
+    own = Path(sys.executable).parent / "kafka-s3"
+    found = shutil.which("kafka-s3")
+    if found is not None and Path(found).resolve() == own.resolve():
+        return "kafka-s3"
+    return str(shown(own)) if own.is_file() else f"{shown(Path(sys.executable))} -m kafka_s3"
+
+
+def shown(path: Path) -> Path:
+    """The path as a user would type it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

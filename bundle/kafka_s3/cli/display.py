@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterable
@@ -60,6 +61,16 @@ def styled(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*((printable(text), style) for text, style in pairs))
 
 
+def show_line(out: Console, *parts: str | tuple[str, str], style: str | None = None) -> None:
+    """A line that is not broken, of texts some of which have a style."""
+    out.print(styled(*parts), style=style, soft_wrap=True)
+
+
+def show_json(document: Any) -> None:
+    """A document for programs, on standard output."""
+    print(json.dumps(document, indent=2))
+
+
 def show_table(out: Console, table: Table) -> None:
     """The table where no word of it has to be broken for the terminal, else a block of lines for each row."""
     for column in table.columns:
@@ -68,7 +79,7 @@ def show_table(out: Console, table: Table) -> None:
         out.print(table)
         return
     if table.title:
-        out.print(table.title, style="italic", highlight=False, soft_wrap=True)
+        show_line(out, str(table.title), style="italic")
     names = [str(column.header) for column in table.columns]
     wide = max(map(len, names))
     for row in zip(*(column.cells for column in table.columns), strict=True):
@@ -85,10 +96,10 @@ def _is_one_word(column: Column) -> bool:
 
 
 def progress_bar(console: Console) -> Progress:
-    """Lines of progress, each with what it tells, to which `told` and `left` are given."""
+    """Lines of progress, each with two texts of its own, `rate` and `left`."""
     return Progress(
         SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[told]}", markup=False), TimeElapsedColumn(), TextColumn("{task.fields[left]}", markup=False),
+        TextColumn("{task.fields[rate]}", markup=False), TimeElapsedColumn(), TextColumn("{task.fields[left]}", markup=False),
         console=console,
     )  # fmt: skip
 
@@ -117,7 +128,7 @@ class ProgressObserver(Observer):
 
     def moves_to(self, bar: Progress) -> None:
         """Takes a line of another bar."""
-        self.bar, self._task = bar, bar.add_task("starting", total=None, told="", left="")
+        self.bar, self._task = bar, bar.add_task("starting", total=None, rate="", left="")
 
     def __enter__(self) -> ProgressObserver:
         self.bar.start()
@@ -156,16 +167,16 @@ class ProgressObserver(Observer):
         passed = max(time.monotonic() - self._began, 0.001)
         rate = self.rate or records / passed
         left = max(self._backlog - records, 0) / rate if rate else 0
-        told = f"{rate:,.0f} records/s {self._files} files lag {self._lag}"
-        self.bar.update(self._task, completed=records, told=told, left=f"{left:,.0f} s left" if left >= 1 else "")
+        text = f"{rate:,.0f} records/s {self._files} files lag {self._lag}"
+        self.bar.update(self._task, completed=records, rate=text, left=f"{left:,.0f} s left" if left >= 1 else "")
 
     def warned(self, text: str) -> None:
         """Shown above the bar."""
-        self.bar.console.print(styled(("trying again:", "yellow"), f" {text}"))
+        show_line(self.bar.console, ("trying again:", "yellow"), f" {text}")
 
     def recovered(self, after_ms: int) -> None:
         """Shown above the bar."""
-        self.bar.console.print(styled(("recovered", "green"), f" after {after_ms / 1000:.0f} s"))
+        show_line(self.bar.console, ("recovered", "green"), f" after {after_ms / 1000:.0f} s")
 
     def stopped(self) -> None:
         """Beside the spinner."""
@@ -173,7 +184,7 @@ class ProgressObserver(Observer):
 
     def decided(self, choice: str, reason: str) -> None:
         """Shown above the bar."""
-        self.bar.console.print(styled(f"{choice}: {reason}"))
+        show_line(self.bar.console, f"{choice}: {reason}")
 
 
 def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:

@@ -12,12 +12,10 @@ from typing import Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Where, WorkerPath
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_config
-from kafka_s3.cli.display import console, styled
+from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Where, WorkerPath, composed, sink_config
+from kafka_s3.cli.display import console, show_line
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
-from kafka_s3.ops.doctor.finding import CheckResult, CheckStatus, worst
+from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
 from kafka_s3.run.wiring.clients import brokers_of, why_tasks_cannot_read
 from kafka_s3.store.bucket import S3Bucket
 from kafka_s3.store.options import StoreOptions
@@ -66,10 +64,10 @@ def print_results(out: Console, findings: Iterable[CheckResult]) -> list[CheckRe
     shown = []
     for finding in findings:
         shown.append(finding)
-        out.print(styled((f"{finding.status:<7}", COLOURS[finding.status]), f" {_one_line(finding)}"), soft_wrap=True)
+        show_line(out, (f"{finding.status:<7}", COLOURS[finding.status]), f" {_one_line(finding)}")
     counts = Counter(finding.status for finding in shown)
     totals = ", ".join(f"{counts[status]} {status}" for status in CheckStatus)
-    out.print(styled((totals, COLOURS[worst(shown)])))
+    show_line(out, (totals, COLOURS[worst(shown)]))
     return shown
 
 

@@ -1,37 +1,107 @@
-"""What can be typed? The command line: each command in a module of its own, errors without stack traces, exit codes that mean something.
+"""What can be typed? Errors without stack traces, exit codes that mean something, and a table of all commands.
 
-The exit codes are those of the errors (`model/errors.py`); docs/operations.md has a table of them.
+A command's module, with all that it needs, is imported when the command is called. Help is plain text: Typer's panels load Rich's whole
+renderer of Markdown for it, which takes longer than all else. The exit codes are those of the errors (`model/errors.py`);
+docs/operations.md has a table of them.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
-from typing import Annotated, Final, NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any, ClassVar, Final, NoReturn
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from kafka_s3 import __version__
-from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.text import printable_lines
 from kafka_s3.run.java.cache import LocalServiceError
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its name, the place of its function (or of a Typer with several) as `module:attribute`, and its line of the help."""
+
+    name: str
+    place: str
+    help: str
+
+    def load(self) -> Any:
+        """The function or the Typer."""
+        module, _, attribute = self.place.partition(":")
+        gc.disable()  # among what is being imported there is no garbage, and looking for it takes a quarter of the time
+        try:
+            return getattr(import_module(module), attribute)
+        finally:
+            gc.enable()
+
+
+class FullHelp(TyperGroup):
+    """Commands whose lines of the help are shown in full."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A line or more for each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help or "") for name, command in self.commands.items()])
+
+
+class LazyGroup(FullHelp):
+    """Commands whose names and help are known beforehand; the one that is called is imported."""
+
+    known: ClassVar[Mapping[str, Command]] = {}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """The real command, where the name is that of a known one."""
+        name, found, rest = super().resolve_command(ctx, args)
+        known = self.known.get(name or "")
+        return name, _real(known) if known else found, rest
+
+
+def lazy_app(commands: Sequence[Command], **options: Any) -> typer.Typer:
+    """An app of these commands; `options` are Typer's."""
+    group = type("Commands", (LazyGroup,), {"known": {command.name: command for command in commands}})
+    app = typer.Typer(cls=group, rich_markup_mode=None, pretty_exceptions_enable=False, **options)
+    for command in commands:
+        app.command(name=command.name, help=command.help)(_placeholder)
+    return app
+
+
+def _placeholder() -> None:
+    """Has the place of a command in the help, and is never called."""
+
+
+def _real(command: Command) -> Any:
+    found = command.load()
+    if isinstance(found, typer.Typer):
+        found.info.cls, found.rich_markup_mode = FullHelp, None
+        return get_command(found)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(name=command.name)(found)
+    return get_command(app)
+
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
     for name, place, text in (
         ("run", "run:run", "Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
-        ("validate", "validate:validate_command",
+        ("validate", "configuration:validate",
          "Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."),
         ("new", "new:new", "Write a checked configuration of the self-managed connector's kind: asks in a terminal what no flag answers."),
-        ("catalog", "catalog:catalog", "The connectors whose configurations are taken, and their keys."),
+        ("catalog", "configuration:catalog", "The connectors whose configurations are taken, and their keys."),
         ("demo", "demo:demo",
          "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),
-        ("list", "look:list_", "List the sinks that keep their state in a bucket, with status, lag and last commit."),
-        ("status", "look:status", "Show how one sink is, with every topic-partition."),
-        ("check", "check:check",
+        ("list", "status:list_", "List the sinks that keep their state in a bucket, with status, lag and last commit."),
+        ("status", "status:status", "Show how one sink is, with every topic-partition."),
+        ("check", "status:check",
          "Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."),
-        ("watch", "watch:watch",
+        ("watch", "status:watch",
          "Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."),
         ("create", "control:create",
          "Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."),
@@ -46,24 +116,24 @@ COMMANDS: Final = tuple(
          "Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."),
         ("sweep", "sweep:sweep",
          "Abort the unfinished uploads and remove the open files that crashed tasks of a sink left. Safe while the sink runs."),
-        ("verify", "verify:verify",
+        ("verify", "audit:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
-        ("explain", "explain:explain",
+        ("explain", "audit:explain",
          "Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."),
         ("simulate", "simulate:simulate",
          "Say how many files a configuration would write, how large and how late, with how many requests, and what a month costs."),
         ("restore", "restore:restore",
          "Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."),
-        ("migrate", "migrate:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
+        ("migrate", "position:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
         ("position", "position:position", "Show where a sink stands, or move it."),
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
         ("dashboard", "dashboard:dashboard",
          "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
-        ("ddl", "ddl:ddl", "Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."),
-        ("iam", "policies:iam", "Print the least policy with which this sink runs. Nothing is changed, and nothing is asked of AWS."),
-        ("lifecycle", "policies:lifecycle",
+        ("ddl", "tables:ddl", "Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."),
+        ("iam", "configuration:iam", "Print the least policy with which this sink runs. Nothing is changed, and nothing is asked of AWS."),
+        ("lifecycle", "configuration:lifecycle",
          "Print lifecycle rules for this sink's objects, which leave its commit log alone. Nothing is changed."),
-        ("delta", "delta:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
+        ("delta", "tables:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
     )
 )  # fmt: skip
 app = lazy_app(

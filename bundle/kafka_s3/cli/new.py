@@ -16,8 +16,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_s3.cli.arguments import Overrides
-from kafka_s3.cli.composed import composed
+from kafka_s3.cli.arguments import Overrides, composed, usage_error
 from kafka_s3.connect.config.catalog import SECRET
 from kafka_s3.connect.config.classes import CONFLUENT_CONVERTERS, MANAGED_CLOUD, SELF_MANAGED, STORAGES
 from kafka_s3.connect.config.option import InvalidValue, KnownClass, Option, Type, masked, parse
@@ -180,7 +179,7 @@ def new(
     _refuse_what_is_wrong(config)
     target = file or Path(f"{config['name']}.json")
     if target.exists() and not force:
-        raise ConfigError([Problem("FILE", str(target), "is there already.", "Name another file, or give --force.")])
+        raise usage_error("FILE", str(target), "is there already.", "Name another file, or give --force.")
     target.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if ENVELOPES in config:
         typer.echo(f"{ENVELOPES}={config[ENVELOPES]}: {MEANINGS.get(config[ENVELOPES], '')}".rstrip(": "))

@@ -1,8 +1,11 @@
-"""`kafka-s3 position show|set|seek-to-time CONFIG|NAME`: where does a sink stand, and let it go on elsewhere."""
+"""`kafka-s3 position show|set|seek-to-time`, `kafka-s3 migrate`: where does a sink go on, and how is it moved?
+
+`migrate` takes a bucket over from a Connect sink, behind the last record that it wrote; it writes nothing without `--apply`.
+"""
 
 from __future__ import annotations
 
-import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -11,10 +14,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, Yes
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, show_table
+from kafka_s3.cli.arguments import (
+    DryRun,
+    Force,
+    Output,
+    OutputFormat,
+    Yes,
+    check_topic,
+    composed,
+    sink_settings,
+    usage_error,
+)
+from kafka_s3.cli.display import console, show_json, show_line, show_table, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.open_files.states import KeptFiles
@@ -24,6 +35,16 @@ from kafka_s3.model.errors import ConfigError, Problem, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.model.timing import now_ms
+from kafka_s3.ops.migration.decision import TakeoverDecision, TakeoverVerdict
+from kafka_s3.ops.migration.takeover import (
+    Takeover,
+    apply,
+    check_decided,
+    check_log_empty,
+    check_stopped,
+    survey,
+    takeover,
+)
 from kafka_s3.ops.positions import (
     Move,
     PartitionPosition,
@@ -45,11 +66,15 @@ from kafka_s3.store.store import ObjectStore
 
 MINUTE_MS: Final = 60_000
 position = typer.Typer(help="Show where a sink stands, or move it.", no_args_is_help=True, add_completion=False)
-
 Only = Annotated[
     list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
 ]
 Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which a commit counts as lately.")]
+COLOURS: Final = {
+    TakeoverVerdict.UNDECIDED: "red",
+    TakeoverVerdict.LOST: "red",
+    TakeoverVerdict.OBJECTS_END_BEFORE: "yellow",
+}
 
 
 @position.command()
@@ -61,10 +86,10 @@ def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     held = KeptFiles(log.store, log.paths).held(log.load())
     rows = places(log.state, brokers, topics=topics_of(settings, brokers), group=group_of(settings), held=held)
     if output is OutputFormat.JSON:
-        print(json.dumps(places_document(settings.name, log, rows.values()), indent=2))
+        show_json(places_document(settings.name, log, rows.values()))
         return
     out = console()
-    out.print(standing_text(settings.name, log), highlight=False, soft_wrap=True)
+    show_line(out, standing_text(settings.name, log))
     show_table(out, places_table(rows.values(), group=group_of(settings)))
 
 
@@ -87,7 +112,9 @@ def set_(
 ) -> None:
     """Let the sink go on at another offset, with an entry of its commit log."""
     if (to is None) == (offset is None) or (topics if to is None else topic):
-        raise _call("position set", "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).")
+        raise usage_error(
+            "position set", None, "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).", "See --help."
+        )
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
     known = places(log.load(), brokers, topics=topics_of(settings, brokers))
@@ -139,12 +166,8 @@ def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
 def chosen(known: Iterable[PartitionPosition], topics: Sequence[str] | None) -> list[PartitionPosition]:
     """The places of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
     alive = [place for place in known if place.head is not None]
-    names = {place.topic_partition.topic for place in alive}
     for topic in topics or ():
-        if topic not in names:
-            raise ConfigError(
-                [Problem("--topic", topic, "is no topic of this sink.", f"It reads {', '.join(sorted(names))}.")]
-            )
+        check_topic(topic, (place.topic_partition.topic for place in alive))
     return [place for place in alive if not topics or place.topic_partition.topic in topics]
 
 
@@ -211,17 +234,17 @@ def show_moves(out: Console, moves: Sequence[Move]) -> None:
     """What moving means, a line each."""
     for move in moves:
         before = "no position" if move.before is None else str(move.before.frontier)
-        out.print(f"{move.topic_partition}: {before} -> {move.position}", highlight=False, markup=False, soft_wrap=True)
+        show_line(out, f"{move.topic_partition}: {before} -> {move.position}")
         if move.gap is not None:
             text = f"  offsets {move.gap.first} to {move.gap.last} are passed over; the log records them as a gap"
-            out.print(text, style="yellow", highlight=False, soft_wrap=True)
+            show_line(out, text, style="yellow")
         if move.again:
             text = (
                 f"  {move.again} offsets are read again. Their records are written a second time: over the objects of the same name, but "
                 "files may be cut elsewhere, and then lie beside the old objects under other names. Delete those, or expect duplicates. "
                 "Their dead letters are sent again."
             )
-            out.print(text, style="yellow", highlight=False, soft_wrap=True)
+            show_line(out, text, style="yellow")
 
 
 def mirror(settings: Settings, log: CommitLog, brokers: Brokers, *, out: Console) -> None:
@@ -231,8 +254,8 @@ def mirror(settings: Settings, log: CommitLog, brokers: Brokers, *, out: Console
     try:
         GroupOffsets(brokers, group_of(settings), settings.strict).catch_up(log)
     except SourceError as error:
-        text = f"The position is set; the consumer group was not told: {error} The next run of the sink does it."
-        out.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        text = f"The position is set; the consumer group was not updated: {error} The next run of the sink does it."
+        show_line(out, text, style="yellow")
 
 
 def _move(
@@ -250,18 +273,18 @@ def _move(
     moves = moves_to(log.state, positions)
     show_moves(out, moves)
     if not moves:
-        out.print("The sink stands there already.", highlight=False)
+        show_line(out, "The sink stands there already.")
         return
     if dry_run:
-        out.print("Nothing was changed (--dry-run).", highlight=False)
+        show_line(out, "Nothing was changed (--dry-run).")
         return
     if within is not None:
         check_idle(log, now_ms=now_ms(), within_ms=within * MINUTE_MS)
     confirm(ask)
     entry = write_positions(log, brokers, positions)
     mirror(settings, log, brokers, out=out)
-    told = f"Entry {entry.version} of the commit log has it." if entry else "The sink stands there already."
-    out.print(told, highlight=False)
+    result = f"Entry {entry.version} of the commit log has it." if entry else "The sink stands there already."
+    show_line(out, result)
 
 
 def confirm(question: str | None) -> None:
@@ -269,9 +292,134 @@ def confirm(question: str | None) -> None:
     if question is None:
         return
     if not sys.stdin.isatty():
-        raise _call("--yes", "is needed where nobody can be asked.")
+        raise usage_error("--yes", None, "is needed where nobody can be asked.", "See --help.")
     typer.confirm(question, abort=True)
 
 
-def _call(key: str, rule: str) -> ConfigError:
-    return ConfigError([Problem(key, None, rule, "See --help.")])
+@composed(settings=sink_settings)
+def migrate(
+    settings: Settings,
+    group: Annotated[
+        str | None, typer.Option("--group", help="The connector's consumer group. Default: connect-<name>.")
+    ] = None,
+    offsets: Annotated[
+        list[str] | None,
+        typer.Option("--offset", metavar="TOPIC-PARTITION=OFFSET", help="Decide by hand; may be given more than once."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--apply/--dry-run", help="Write the first position of the commit log, or only look.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also where the group has live members or a driver committed lately.")
+    ] = False,
+    recent: Recent = 10,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Compare the connector's group offsets with its objects and take over where it stopped."""
+    by_hand = offsets_given(offsets or [])
+    brokers, store = clients_of(settings)
+    log = log_of(settings, store)
+    check_log_empty(log)
+    found = survey(settings, brokers, store=store, group=group or group_of(settings))
+    plan, out = takeover(found, by_hand), console(stderr=output is OutputFormat.JSON)
+    if output is OutputFormat.JSON:
+        show_json(plan_document(plan))
+    else:
+        show_plan(out, plan)
+    check_decided(plan)
+    if not force:
+        check_stopped(found)
+        check_idle(log, now_ms=now_ms(), within_ms=recent * MINUTE_MS)
+    if not write:
+        show_line(out, "Nothing was written. Repeat with --apply to take over.")
+        return
+    entry = apply(plan, log, brokers)
+    mirror(settings, log, brokers, out=out)
+    result = f"Entry {entry.version} of the commit log has it" if entry else "The commit log has it already"
+    show_line(out, f"{result}; start the sink with `kafka-s3 run`.")
+
+
+def offsets_given(texts: Iterable[str]) -> dict[TopicPartition, int]:
+    """`TOPIC-PARTITION=OFFSET` texts. Raises ConfigError with every wrong one."""
+    found, wrong = {}, []
+    for text in texts:
+        parts = re.fullmatch(r"(.+)-(\d+)=(\d+)", text, re.ASCII)
+        if parts is None:
+            wrong.append(
+                Problem("--offset", text, "is not of the form TOPIC-PARTITION=OFFSET.", "For example orders-0=42.")
+            )
+        else:
+            found[TopicPartition(parts[1], int(parts[2]))] = int(parts[3])
+    if wrong:
+        raise ConfigError(wrong)
+    return found
+
+
+def show_plan(out: Console, plan: Takeover) -> None:
+    """The table, and below it what to know about the whole."""
+    found = plan.survey
+    show_table(out, plan_table(plan))
+    if found.evidence and not found.objects:
+        show_line(
+            out,
+            "No objects of these topics were found. Are s3.bucket.name, topics.dir, the delimiters and the format the connector's?",
+            style="yellow",
+        )
+    if found.elsewhere:
+        show_line(out, f"{found.elsewhere} objects belong to partitions that Kafka does not have.", style="yellow")
+    if found.members:
+        show_line(
+            out,
+            f"The connector runs ({len(found.members)} members of {found.group}): what is shown here is out of date soon.",
+            style="yellow",
+        )
+
+
+def plan_document(plan: Takeover) -> dict[str, Any]:
+    """The plan for programs."""
+    return {
+        "group": plan.survey.group,
+        "partitions": [
+            {
+                "topic": decision.evidence.topic_partition.topic,
+                "partition": decision.evidence.topic_partition.partition,
+                "committed": decision.evidence.committed,
+                "objects": decision.evidence.total,
+                "objects_end": decision.evidence.until,
+                "kafka_from": decision.evidence.kafka_start,
+                "head": decision.evidence.head,
+                "found": decision.verdict.value,
+                "go_on_at": decision.offset,
+                "why": decision.why,
+            }
+            for decision in plan.decisions
+        ],
+    }
+
+
+def plan_table(plan: Takeover) -> Table:
+    """One row per topic-partition: what was found, where to go on, why."""
+    found = plan.survey
+    table = Table(title=f"Taking over from group {found.group}", title_justify="left", show_lines=True)
+    table.add_column("topic-partition", overflow="fold")
+    for name in (found.split.committed, "objects", "last starts", "records", "objects end", "Kafka from", "head"):
+        table.add_column(name, justify="right")
+    table.add_column("found")
+    table.add_column("go on at", justify="right", style="bold")
+    table.add_column("why", overflow="fold", min_width=30)
+    for decision in plan.decisions:
+        colour = COLOURS.get(decision.verdict, "green")
+        *numbers, go_on = _cells(decision)
+        name = str(decision.evidence.topic_partition)
+        table.add_row(name, *numbers, styled((decision.verdict, colour)), go_on, decision.why)
+    return table
+
+
+def _cells(decision: TakeoverDecision) -> list[str]:
+    evidence = decision.evidence
+    last = evidence.objects[-1] if evidence.objects else None
+    numbers = (
+        evidence.committed, evidence.total, last.start if last else None, last.records if last else None, evidence.until,
+        evidence.kafka_start, evidence.head, decision.offset,
+    )  # fmt: skip
+    return ["-" if number is None else str(number) for number in numbers]

@@ -5,7 +5,6 @@ Exit codes: 0 written (or shown, with --dry-run), 1 Kafka, the bucket or an obje
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,10 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, time_of
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, composed, sink_settings, time_of
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.restore.files import RestoreSelection
@@ -74,7 +71,7 @@ def restore(
     plan = plan_of(settings, store, target, to_topic=to_topic, selection=selection, by_name=by_name)
     people = output is OutputFormat.TABLE
     for note in plan.notes if people else ():
-        out.print(styled(("note:", "yellow"), f" {note}"), soft_wrap=True)
+        show_line(out, ("note:", "yellow"), f" {note}")
     done: Sequence[PartitionRestore] = plan.partitions
     if not dry_run:
         if people:
@@ -85,13 +82,17 @@ def restore(
             store=store,
             reading=reading_of(settings),
             target=target,
-            notify=lambda one: _report(err, one),
+            notify=lambda restored: _show_progress(err, restored),
         )
     if people:
         show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
     else:
-        document = {"dry_run": dry_run, "notes": list(plan.notes), "partitions": [one.document() for one in done]}
-        typer.echo(json.dumps(document, indent=2))
+        document = {
+            "dry_run": dry_run,
+            "notes": list(plan.notes),
+            "partitions": [restored.document() for restored in done],
+        }
+        show_json(document)
 
 
 def table(partitions: Sequence[PartitionRestore], *, title: str) -> Table:
@@ -101,16 +102,16 @@ def table(partitions: Sequence[PartitionRestore], *, title: str) -> Table:
         found.add_column(name)
     for name in ("files", "bytes", "records", "there already", "written"):
         found.add_column(name, justify="right")
-    for one in partitions:
-        row = one.document()
+    for restored in partitions:
+        row = restored.document()
         counts = [row["files"], size_text(row["bytes"]), row["records"], row["already_there"], row["written"]]
-        shown = ["unknown" if n is None else n if isinstance(n, str) else f"{n:,}" for n in counts]
+        shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
         found.add_row(row["source"], row["target"], *shown)
     return found
 
 
-def _report(err: Console, one: PartitionRestore) -> None:
-    err.print(styled(f"{one.source}: {one.written:,} records written to {one.target}"))
+def _show_progress(err: Console, restored: PartitionRestore) -> None:
+    show_line(err, f"{restored.source}: {restored.written:,} records written to {restored.target}")
 
 
 def _ms(option: str, text: str | None) -> int | None:

@@ -10,9 +10,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, unlogged
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_config
+from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, composed, sink_config, unlogged, usage_error
 from kafka_s3.cli.display import ProgressObserver, console, progress_bar
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
@@ -56,9 +54,7 @@ def run(
     """Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."""
     log_to_stderr(log_format, verbosity=verbose)
     if flush and not available_now:
-        raise ConfigError(
-            [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
-        )
+        raise usage_error("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")
     known = _settings(sinks, where, worker, overrides)
     with begun_jvm(name="kafka-s3", cores=cores) as jvm:  # beside what is imported and asked until Spark is needed
         from kafka_s3.run.spark.process import process_of

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, BinaryIO, Final
 
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.display import console, styled
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.cli.arguments import usage_error
+from kafka_s3.cli.display import console, show_line
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Delimited, Framing, Prefixed
 from kafka_s3.ops.seek import Located, RangedStore, records_from
@@ -78,14 +78,9 @@ def show(
 ) -> None:
     """Writes `count` records, one per line, to `out` (standard output). Raises SeekError where the first cannot be found."""
     target, notes = out or sys.stdout.buffer, console(stderr=True)
+    notify = partial(_show_block, notes)
     found = records_from(
-        store,
-        prefix,
-        topic_partition=topic_partition,
-        offset=offset,
-        framing=framing,
-        count=count,
-        tell=_telling(notes),
+        store, prefix, topic_partition=topic_partition, offset=offset, framing=framing, count=count, notify=notify
     )
     written = 0
     for _, record in found:
@@ -93,39 +88,30 @@ def show(
         written += 1
     target.flush()
     if written < count:
-        _say(notes, f"the files end after {written} of {count} records")
+        show_line(notes, f"the files end after {written} of {count} records")
 
 
-def _telling(out: Console) -> Callable[[Located], None]:
-    def tell(place: Located) -> None:
-        block = place.block
-        offsets = f"offsets {block.first_record_offset} to {block.until - 1}"
-        size = f"{block.byte_length} of {place.index.byte_length} bytes fetched"
-        _say(out, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
-
-    return tell
-
-
-def _say(out: Console, text: str) -> None:
-    out.print(styled(text), soft_wrap=True)
+def _show_block(out: Console, place: Located) -> None:
+    block = place.block
+    offsets = f"offsets {block.first_record_offset} to {block.until - 1}"
+    size = f"{block.byte_length} of {place.index.byte_length} bytes fetched"
+    show_line(out, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
 
 
 def _split(place: str) -> tuple[str, str]:
     found = re.fullmatch(r"s3a?://([^/]+)/?(.*)", place)
     if not found:
-        raise ConfigError([Problem("s3://BUCKET/PREFIX", place, "is not an S3 address.", "Write s3://bucket/prefix.")])
+        raise usage_error("s3://BUCKET/PREFIX", place, "is not an S3 address.", "Write s3://bucket/prefix.")
     return found[1], found[2]
 
 
 def _framing(record_format: RecordFormat, delimiter: str | None, *, keys: bool) -> Framing:
     if record_format is RecordFormat.BINARY:
         if delimiter is not None:
-            raise ConfigError([Problem("--delimiter", delimiter, "goes with --format text.", "Leave it out.")])
+            raise usage_error("--delimiter", delimiter, "goes with --format text.", "Leave it out.")
         return Prefixed(keys)
     if keys:
-        raise ConfigError(
-            [Problem("--include-keys", None, "goes with --format binary.", "In text, keys are shown as written.")]
-        )
+        raise usage_error("--include-keys", None, "goes with --format binary.", "In text, keys are shown as written.")
     text = re.sub(r"\\[ntr0\\]", lambda match: _ESCAPES[match[0]], delimiter or r"\n")
     return Delimited(text.encode())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import nullcontext
 from typing import Annotated, Final
@@ -12,18 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import Output, OutputFormat
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.prices import Prices
-from kafka_s3.ops.simulate.forecast import DAY_MS, Forecast
-from kafka_s3.ops.simulate.run import simulate as run
-from kafka_s3.ops.simulate.run import window_of
-from kafka_s3.ops.simulate.sample import Load, made_load, sampled_load
+from kafka_s3.ops.forecast import DAY_MS, Forecast, Prices
+from kafka_s3.ops.simulation import simulate as run
+from kafka_s3.ops.simulation import window_of
+from kafka_s3.ops.traffic import Load, made_load, sampled_load
 from kafka_s3.run.wiring.delta import written_by_spark
 
 HOUR_MS: Final = 3_600_000
@@ -42,11 +37,11 @@ def load_of(
     """The traffic that the options mean; it begins at `today_ms` (epoch ms) where it has no times of its own. Raises ConfigError."""
     if record_bytes is not None:
         if rate is None:
-            raise ConfigError([Problem("--rate", None, "is needed with --record-bytes.", "Give the records a second.")])
+            raise usage_error("--rate", None, "is needed with --record-bytes.", "Give the records a second.")
         return made_load(settings, rate=rate, record_bytes=record_bytes, partitions=partitions or 1, begun_ms=today_ms)
     if partitions is not None:
         rule = "goes with --record-bytes: a sample has the topic's own."
-        raise ConfigError([Problem("--partitions", str(partitions), rule, "Leave it out.")])
+        raise usage_error("--partitions", str(partitions), rule, "Leave it out.")
     from kafka_s3.kafka.reader.whole_records import WholeRecords
     from kafka_s3.run.wiring.clients import consumer_properties
 
@@ -105,11 +100,11 @@ def simulate(
             load.streams,
             begun_ms=load.begun_ms,
             window_ms=window,
-            tell=lambda done, _: bar.update(task, completed=done) if bar is not None and task is not None else None,
+            progress=lambda done: bar.update(task, completed=done) if bar is not None and task is not None else None,
         )
     notes = [*load.notes, *_notes(settings, found)]
     if output is OutputFormat.JSON:
-        typer.echo(json.dumps({**found.document(asked), "notes": notes}, indent=2))
+        show_json({**found.document(asked), "notes": notes})
     else:
         show(found, asked, notes, console())
 
@@ -117,7 +112,7 @@ def simulate(
 def show(found: Forecast, asked: Prices, notes: list[str], out: Console) -> None:
     """The forecast for people."""
     for note in notes:
-        out.print(styled(("note:", "dim"), f" {note}"), soft_wrap=True)
+        show_line(out, ("note:", "dim"), f" {note}")
     table = Table(title="A day under this configuration", title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("how much", justify="right")
@@ -147,23 +142,23 @@ def _rows(found: Forecast, asked: Prices) -> dict[str, str]:
 
 
 def _notes(settings: Settings, found: Forecast) -> list[str]:
-    told = []
+    notes = []
     if found.window_ms != DAY_MS:
-        told.append(
-            f"{found.window_ms / HOUR_MS:,.2f} hours were simulated, and are told for a day; rules that act more rarely do not show."
+        notes.append(
+            f"{found.window_ms / HOUR_MS:,.2f} hours were simulated, and are given as a day; rules that act more rarely do not show."
         )
     if found.written + found.dead_letters + found.skipped < found.records:
         left = found.records - found.written - found.dead_letters - found.skipped
-        told.append(f"{left:,} records were still open at the end, in no file yet.")
+        notes.append(f"{left:,} records were still open at the end, in no file yet.")
     if settings.flag("delta.enable"):
-        told.append(
+        notes.append(
             "Requests of the copy that Spark writes as a Delta table are not counted, nor its objects."
             if written_by_spark(settings)
             else "Requests of the Delta table are counted as delta-rs sends them; its log's bytes are not."
         )
     if settings.text("glue.database.name") or settings.text("notification.class"):
-        told.append("Nobody was told anything: requests to Glue and notifications are not counted.")
-    return told
+        notes.append("Nobody was notified: requests to Glue and notifications are not counted.")
+    return notes
 
 
 def _bar() -> Progress:

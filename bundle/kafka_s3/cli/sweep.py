@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -10,10 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Output, OutputFormat
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
+from kafka_s3.cli.display import console, show_json, show_line
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.sweep import JudgedUpload, Swept, UploadState, age_text, duration_ms, opened_sweeper
@@ -34,11 +31,11 @@ def sweep(
         found = (sweeper.preview if dry_run else sweeper.sweep)(older_than_ms=age_ms)
     out = console(stderr=output is OutputFormat.JSON)
     if output is OutputFormat.JSON:
-        print(json.dumps(document(found), indent=2))
+        show_json(document(found))
     elif found.uploads:
         print_uploads(out, found.uploads, now_ms=now_ms())
     for line in found.lines():
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        show_line(out, line)
 
 
 def document(found: Swept) -> dict[str, Any]:
@@ -60,10 +57,10 @@ def document(found: Swept) -> dict[str, Any]:
 def print_uploads(out: Console, judged: Sequence[JudgedUpload], *, now_ms: int) -> None:
     """The uploads as a table; keys are never broken or cut, so that they can be searched for and copied."""
     wide = max(map(len, UploadState))
-    out.print(f"{'verdict':<{wide}}  {'started (UTC)':<16}  {'age':>6}  key", style="bold", soft_wrap=True)
+    show_line(out, f"{'verdict':<{wide}}  {'started (UTC)':<16}  {'age':>6}  key", style="bold")
     for one in judged:
         started = datetime.fromtimestamp(one.upload.started_ms / 1000, UTC)
         age = age_text(now_ms - one.upload.started_ms)
         line = f"{one.verdict:<{wide}}  {started:%Y-%m-%d %H:%M}  {age:>6}  {one.upload.key}"
         style = "yellow" if one.verdict is UploadState.ABANDONED else ""
-        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        show_line(out, line, style=style)

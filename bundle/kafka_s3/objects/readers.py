@@ -73,7 +73,7 @@ def rows_of(store: ObjectStore, part: StoredObject, *, separator: bytes, framing
 
 
 def byte_rows(pieces: Iterator[bytes], key: str, form: str, *, separator: bytes, framing: Framing) -> Iterator[Any]:
-    """The rows of an object of a format whose rows are bytes, or pairs of key and value. Raises DAMAGE; ObjectUnreadable for own formats."""
+    """The rows of an object whose format has bytes for rows, or pairs of key and value. Raises DAMAGE; ObjectUnreadable for own formats."""
     match form:
         case "json":
             return separated(_unpacked(pieces), b"\n")

@@ -72,7 +72,7 @@ def look_at_each(given: Namespace, look: Callable[[Settings], tuple[str, bool]])
         except SinkError as error:
             return error
 
-    def told(found: tuple[str, bool] | SinkError) -> int:
+    def report(found: tuple[str, bool] | SinkError) -> int:
         if isinstance(found, SinkError):
             raise found
         line, well = found
@@ -84,7 +84,7 @@ def look_at_each(given: Namespace, look: Callable[[Settings], tuple[str, bool]])
         with ThreadPool(LOOKS) as pool:
             for path, found in zip(paths, pool.map(one, paths), strict=True):
                 print(f"--- {path.name}", flush=True)
-                codes.append(outcome(partial(told, found)))
+                codes.append(outcome(partial(report, found)))
         return max(codes)
 
     return outcome(all_of_them)

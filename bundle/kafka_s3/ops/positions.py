@@ -185,7 +185,7 @@ def moves_to(state: LogState, positions: Mapping[TopicPartition, int]) -> list[M
 
 def check_idle(log: CommitLog, *, now_ms: int, within_ms: int) -> None:
     """Raises DriverAtWork where one is, by its heartbeat, or may be. The log must be loaded. Raises StorageError, LogDamaged."""
-    _check_not_heard(log, now_ms)
+    _check_no_heartbeat(log, now_ms)
     last, age_ms = log.last, written_ago(log, now_ms=now_ms, within_ms=within_ms)
     if last is None or age_ms is None:
         return
@@ -196,20 +196,20 @@ def check_idle(log: CommitLog, *, now_ms: int, within_ms: int) -> None:
     )
 
 
-def _check_not_heard(log: CommitLog, now_ms: int) -> None:
+def _check_no_heartbeat(log: CommitLog, now_ms: int) -> None:
     """Raises DriverAtWork where a run that nobody has overtaken says that it lives, however long ago it wrote an entry."""
     heartbeat = read_heartbeat(log.store, log.paths)
     if heartbeat is None or not heartbeat.alive(now_ms) or 0 < heartbeat.epoch < log.state.epoch:
         return
     raise DriverAtWork(
-        f"Sink {heartbeat.sink} is running: pid {heartbeat.pid} on {heartbeat.host}, heard of {age(now_ms - heartbeat.beat_ms)} ago "
+        f"Sink {heartbeat.sink} is running: pid {heartbeat.pid} on {heartbeat.host}, last heartbeat {age(now_ms - heartbeat.beat_ms)} ago "
         f"({heartbeat.phase}). Stop it first, then repeat. (--force takes the log over all the same: that driver is fenced and stops at "
         "its next commit.)"
     )
 
 
 def written_ago(log: CommitLog, *, now_ms: int, within_ms: int) -> int | None:
-    """How many ms ago a driver that may be at work wrote the log; None where none did within `within_ms`, or it said that it has ended."""
+    """How many ms ago a driver that may be at work wrote the log; None: not within `within_ms`, or its heartbeat says that it has ended."""
     last = log.last
     if last is None or last.driver.endswith(BY_HAND):
         return None

@@ -80,18 +80,18 @@ def records_from(
     offset: int,
     framing: Framing,
     count: int | None = 1,
-    tell: Callable[[Located], None] = lambda _: None,
+    notify: Callable[[Located], None] = lambda _: None,
 ) -> Iterator[tuple[int, bytes]]:
     """The records from an offset on, `count` of them or (None) all there are, with their offsets.
 
-    Reads block by block, file by file, each with one range request; `tell` hears of each block before it is fetched. Past a gap
+    Reads block by block, file by file, each with one range request; `notify` is called with each block before it is fetched. Past a gap
     between files it goes on with the next file. Raises SeekError where the first record cannot be found, or where a block does not
     hold as many records as its index says.
     """
     files = _files(store, prefix, topic_partition)
     first = _located(store, files, topic_partition=topic_partition, offset=offset)
     blocks = _blocks_from(store, files, first)
-    return islice(_records(store, blocks, framing=framing, offset=offset, tell=tell), count)
+    return islice(_records(store, blocks, framing=framing, offset=offset, notify=notify), count)
 
 
 def split_records(framing: Framing, content: bytes) -> list[bytes]:
@@ -204,10 +204,10 @@ def _records(
     *,
     framing: Framing,
     offset: int,
-    tell: Callable[[Located], None],
+    notify: Callable[[Located], None],
 ) -> Iterator[tuple[int, bytes]]:
     for place in blocks:
-        tell(place)
+        notify(place)
         block = place.block
         content = _inflated(place, _fetched(store, place))
         try:

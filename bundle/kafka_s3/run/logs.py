@@ -53,7 +53,7 @@ class _Lines(logging.Formatter):
 
 
 class Masked(logging.Filter):
-    """Takes secrets out of messages and facts, should one be in them all the same; `mask` is `connect.config.masking.masking` of the settings."""
+    """Takes secrets out of messages and facts, should one be in them all the same; `mask` is `masking` of the settings."""
 
     def __init__(self, mask: Callable[[str], str]) -> None:
         super().__init__()

@@ -1,19 +1,39 @@
-"""How does a sink of production work off the records of a test? As it is, but for the places and logins that its configuration names."""
+"""What does a sink of production make of the records of a test? It runs as it is, but for the places and logins of its configuration.
+
+What it made are objects as files, tables and DataFrames, dead letters, and the log. Parquet keeps its columns and types. JSON and Avro rows
+are put together by name, with types that Arrow finds in the values; a JSON value that is no object, and what is no table (bytes,
+Block-GZIP, formats of one's own), is in the column `value`: there one row per object.
+"""
 
 from __future__ import annotations
 
+import gzip
+import io
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kafka_s3.connect.config.references import has_reference
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.log.dead_letters import LetterSelection, letters, read_ledger
+from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.history import read_history
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
-from kafka_s3.model.files import Reason
+from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.deflate import GZIP_MAGIC
+from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.protocols import Message, Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
@@ -24,12 +44,11 @@ from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.records import Records, by_partition
-from kafka_s3.testing.result import SinkRun, result_of
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from kafka_s3.testing.services.kafka import EmbeddedKafka
 
@@ -55,6 +74,40 @@ class RunSink(Protocol):
     def __call__(self, config: Mapping[str, str], records: Records, *, observer: Observer | None = None) -> SinkRun:
         """What the sink has made of the records."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRun:
+    """A bucket after a sink has worked off its records and closed its files.
+
+    `objects` are the values' objects, by key, in the order in which they were committed; `bucket` is everything but the sink's state, so
+    also objects of keys and headers, indexes, and the log of a Delta table. `entries` are the commit log's, the claim first.
+    """
+
+    objects: Mapping[str, bytes]
+    dead_letters: tuple[DeadLetter, ...]
+    entries: tuple[CommitEntry, ...]
+    bucket: Mapping[str, bytes]
+
+    def table(self, topic: str | None = None) -> pa.Table:
+        """The rows of a topic's objects (None: of all), in that order; columns as `testing.tables` has them."""
+        return table_of([(file.format, self.objects[file.key]) for file in self._files(topic)])
+
+    def dataframe(self, spark: SparkSession, topic: str | None = None) -> DataFrame:
+        """The same as a DataFrame of Spark."""
+        return spark.createDataFrame(self.table(topic))
+
+    def save(self, folder: Path) -> Path:
+        """Writes `bucket` below a folder, for readers of files and of Delta tables; gives that folder."""
+        for key, content in self.bucket.items():
+            path = folder / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return folder
+
+    def _files(self, topic: str | None) -> Iterator[DataFile]:
+        files = (file for entry in self.entries for file in entry.files if file.role is Role.VALUE)
+        return (file for file in files if topic in (None, file.topic))
 
 
 def run_in_memory(
@@ -112,6 +165,15 @@ def produce(kafka: EmbeddedKafka, records: Records) -> None:
                 send(place.topic, message, partition=place.partition)
 
 
+def result_of(store: ObjectStore, paths: StatePaths) -> SinkRun:
+    """What is in a bucket with one sink. Raises LogDamaged, StorageError."""
+    entries = tuple(entry for _, entry in read_history(store, paths))
+    filed = letters(read_ledger(store, paths), store, selection=LetterSelection(), missing=lambda _: None)
+    bucket = {info.key: store.get(info.key) for info in store.list("") if not info.key.startswith(paths.root)}
+    files = [file for entry in entries for file in entry.files if file.role is Role.VALUE]
+    return SinkRun({file.key: bucket[file.key] for file in files}, tuple(one.letter for one in filed), entries, bucket)
+
+
 def _own(config: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
     """The configuration with the places and logins of a test, so that it refers to none of its own."""
     kept = {key: value for key, value in config.items() if not key.startswith(LOGINS)}
@@ -136,3 +198,29 @@ def _bucket(config: Mapping[str, str], server: EmbeddedS3) -> Iterator[tuple[Set
         yield settings, store
     finally:
         store.close()
+
+
+def table_of(objects: Sequence[tuple[str, bytes]]) -> pa.Table:
+    """The rows of objects, each given by its format's name in the log and its bytes; no columns where there are no rows."""
+    if objects and all(name == "parquet" for name, _ in objects):
+        tables = [pq.read_table(io.BytesIO(content)) for _, content in objects]
+        return pa.concat_tables(tables, promote_options="permissive")
+    rows = [row for name, content in objects for row in _rows(name, content)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+
+
+def _rows(name: str, content: bytes) -> Iterable[Mapping[str, Any]]:
+    plain = gzip.decompress(content) if content.startswith(GZIP_MAGIC) else content
+    match name:
+        case "parquet":
+            return list(pq.read_table(io.BytesIO(content)).to_pylist())
+        case "avro":
+            return [_row(value) for value in fastavro.reader(io.BytesIO(content))]
+        case "json":
+            return [_row(json.loads(line)) for line in plain.splitlines()]
+    return [{"value": plain}]
+
+
+def _row(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {"value": value}

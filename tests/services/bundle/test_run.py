@@ -17,11 +17,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_s3.testing.services.demo_records import CARRIERS, register_shipments, shipment_records
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.process import ServerProcess, free_ports
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from kafka_s3.testing.services.s3 import ACCESS_KEY, SECRET_KEY, EmbeddedS3
-from kafka_s3.testing.services.shipments import CARRIERS, register_shipments, shipment_records
 from tests.services.bundle.app_platform import page_of, settled, started, uploaded
 from tests.services.bundle.cloud import TOPICS, Cloud, connector
 from tests.services.bundle.spark_cluster import WORKERS, executor_at_work, submitted, tasks_by_executor

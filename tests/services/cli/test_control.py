@@ -15,8 +15,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from kafka_s3.cli.control import create, delete, flush, pause, resume
-from kafka_s3.cli.look import list_, status
 from kafka_s3.cli.position import position
+from kafka_s3.cli.status import list_, status
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE, STATE
 from tests.support.kafka import Given, document, produce

@@ -13,8 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from kafka_s3.cli.audit import verify
 from kafka_s3.cli.dead_letters import dead_letters
-from kafka_s3.cli.verify import verify
 from kafka_s3.model.errors import RecordError, SinkError
 from tests.support.kafka import Given, document, produce
 from tests.support.sink_process import SinkProcess

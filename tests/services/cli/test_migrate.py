@@ -15,8 +15,7 @@ import typer
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner, Result
 
-from kafka_s3.cli.migrate import migrate
-from kafka_s3.cli.position import position
+from kafka_s3.cli.position import migrate, position
 from tests.support.configurations import PARTITIONER
 from tests.support.kafka import Given, document, group_offsets, produce
 from tests.support.surroundings import Surroundings

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.ops.registered_fields import compared
+from kafka_s3.ops.doctor.registry import compared
 from kafka_s3.testing.services.process import free_ports
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from tests.support.memory_world import BASE
@@ -51,7 +51,7 @@ def validated(tmp_path: Path, raw: dict[str, str], *words: str) -> dict[str, Any
 def test_a_field_that_only_the_registry_knows_is_told_where_a_directory_hides_it(
     registry: EmbeddedRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_s3.cli.validate.LIMIT_S", 60.0)  # how quick this machine is proves nothing
+    monkeypatch.setattr("kafka_s3.cli.configuration.LIMIT_S", 60.0)  # how quick this machine is proves nothing
     found = validated(tmp_path, config(registry.url))
     assert [(one["key"], one["value"]) for one in found["warnings"]] == [("topics", "orders")]
     assert "has the field Partition, and objects lie in directories partition=" in found["warnings"][0]["rule"]
@@ -83,7 +83,7 @@ def test_what_cannot_be_asked_is_a_note_that_names_doctor_and_no_secret(
     raw = config(
         f"http://localhost:{free_ports(1)[0]}", **{f"value.converter.{key}": value for key, value in login.items()}
     )
-    monkeypatch.setattr("kafka_s3.cli.validate.LIMIT_S", 60.0)
+    monkeypatch.setattr("kafka_s3.cli.configuration.LIMIT_S", 60.0)
     monkeypatch.setenv("REGISTRY_LOGIN", "user:s3cr3t")
     for reason in ("did not answer", "REGISTRY_LOGIN"):
         found = validated(tmp_path, raw)

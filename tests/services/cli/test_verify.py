@@ -12,7 +12,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from kafka_s3.cli.verify import verify
+from kafka_s3.cli.audit import verify
+from kafka_s3.model.errors import ConfigError
 from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings
 
@@ -37,6 +38,8 @@ def verified(path: Path, *words: str) -> tuple[int, dict[str, object]]:
     app = typer.Typer()
     app.command()(verify)
     done = CliRunner().invoke(app, [str(path), "--output", "json", *words])
+    if isinstance(done.exception, ConfigError):
+        raise done.exception
     assert done.stdout, done.output
     return done.exit_code, json.loads(done.stdout)
 
@@ -100,3 +103,18 @@ def test_a_healthy_sink_is_clean_and_a_damaged_one_is_not(here: Surroundings, wr
     found = {(finding["kind"], finding["place"]) for finding in report["findings"]}  # type: ignore[attr-defined]
     assert (code, found) == (1, {("missing object", first), ("wrong ETag", second)})
     assert verified(path, "--partition", "1")[0] == 0
+
+
+def test_a_topic_that_the_sink_does_not_have_is_an_error_that_lists_its_topics(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("verified")
+    produce(here.servers, name, [Given(document(n=n)) for n in range(3)])
+    config = here.config(name, **{"flush.size": "3"})
+    here.drain(config)
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps({**config, "topics": f"{name},soon-{name}"}))
+    with pytest.raises(ConfigError, match=rf"--topic \('ordres'\).*It reads {name}, soon-{name}\."):
+        verified(path, "--topic", "ordres")
+    assert verified(path, "--topic", f"soon-{name}")[0] == 0  # it is configured, and has no record yet
+    assert verified(path, "--topic", name)[0] == 0

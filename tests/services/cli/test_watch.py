@@ -76,5 +76,5 @@ def test_a_failure_is_told_to_a_webhook_and_to_a_command(
         assert process.wait() == 0, process.output()
     assert [one["text"] for one in posted] == ["Sink orders FAILED: RecordError: bad"]
     assert json.loads(kept.read_bytes())["status"] == "FAILED"
-    assert "The webhook answered 503. Told again later." in process.output()
+    assert "The webhook answered 503. Reported again later." in process.output()
     assert "secret-token" not in process.output()

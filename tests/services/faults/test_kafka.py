@@ -23,7 +23,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 from typer.testing import CliRunner
 
-from kafka_s3.cli.verify import verify
+from kafka_s3.cli.audit import verify
 from kafka_s3.engine.loop.runner import run_continuously, waiting
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated

@@ -8,10 +8,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from kafka_s3.cli.watch import post
+from kafka_s3.cli.status import NotReported, post
 from kafka_s3.followers.notifications import Webhook
 from kafka_s3.model.errors import NotificationFailed
-from kafka_s3.ops.watch import NotTold
 
 
 class _Redirecting(BaseHTTPRequestHandler):
@@ -42,6 +41,6 @@ def test_no_webhook_is_redirected(redirecting: tuple[str, list[str]]) -> None:
     url, asked = redirecting
     with pytest.raises(NotificationFailed, match="HTTP 302"):
         Webhook(url).send({"entry": 1})
-    with pytest.raises(NotTold, match="302"):
+    with pytest.raises(NotReported, match="302"):
         post(url, b"{}")
     assert asked == ["/hook", "/hook"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kafka_s3.cli.doctor import document
-from kafka_s3.ops.doctor.finding import CheckStatus
+from kafka_s3.ops.doctor.findings import CheckStatus
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from tests.support.doctor import ROTATING, bad, diagnosed, of
 

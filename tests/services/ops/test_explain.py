@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from kafka_s3.cli.explain import explain
+from kafka_s3.cli.audit import explain
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, TOLERANT

@@ -21,7 +21,7 @@ from kafka_s3.cli.main import app
 from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced
-from kafka_s3.ops.iam import sink_policy
+from kafka_s3.ops.policies import sink_policy
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.options import store_options

@@ -13,7 +13,7 @@ from kafka_s3.cli.main import app
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.files import counted
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.simulate.table_requests import table_requests
+from kafka_s3.ops.forecast import table_requests
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store

@@ -29,8 +29,13 @@ from kafka_s3.connect.schemas.registered import Language
 from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable
 from kafka_s3.model.files import Reason
-from kafka_s3.testing.services import shipments
-from kafka_s3.testing.services.orders import PARTITIONS
+from kafka_s3.testing.services.demo_records import (
+    CARRIERS,
+    PARTITIONS,
+    SHIPMENTS_TOPIC,
+    register_shipments,
+    shipment_records,
+)
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from tests.support.bucket import Bucket
 from tests.support.kafka import Given, produce
@@ -333,9 +338,9 @@ def test_records_whose_schema_a_header_names_arrive_among_those_that_name_it_the
 def test_the_demos_shipments_of_two_schema_versions_share_files_and_all_arrive(
     here: Surroundings, topic: Callable[..., str]
 ) -> None:
-    name = topic(shipments.TOPIC, PARTITIONS)
+    name = topic(SHIPMENTS_TOPIC, PARTITIONS)
     with EmbeddedRegistry() as registry:
-        sent = list(shipments.shipment_records(shipments.register_shipments(registry), 1_500))
+        sent = list(shipment_records(register_shipments(registry), 1_500))
         produce(
             here.servers, name, [Given(r.message.value, r.partition, r.message.timestamp, r.message.key) for r in sent]
         )
@@ -348,7 +353,7 @@ def test_the_demos_shipments_of_two_schema_versions_share_files_and_all_arrive(
     rows = [(key.split("/")[2], row) for key, table in tables.items() for row in table.to_pylist()]
     assert sorted(row["shipment_id"].encode() for _, row in rows) == [r.message.key for r in sent if not r.malformed]
     assert all(folder == f"carrier={row['carrier']}" for folder, row in rows)
-    assert len(tables) == len(shipments.CARRIERS) * PARTITIONS
+    assert len(tables) == len(CARRIERS) * PARTITIONS
     assert {letter["stage"] for letter in here.bucket.dead_letters(example["name"])} == {"VALUE_CONVERTER"}
 
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.cli.control import check_not_overtaken
-from kafka_s3.cli.control_target import Target
-from kafka_s3.cli.control_wait import NotAnswered
+from kafka_s3.cli.arguments import Target
+from kafka_s3.cli.control import NotAnswered, check_not_overtaken
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.pipeline import state_paths

@@ -17,8 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from kafka_s3.cli.display import show_table
-from kafka_s3.cli.lazy import Command
-from kafka_s3.cli.main import COMMANDS, app
+from kafka_s3.cli.main import COMMANDS, Command, app
 
 FILES_ONLY = {"validate", "create"}
 """They are about a file: its faults, and storing it."""

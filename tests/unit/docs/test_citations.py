@@ -21,7 +21,6 @@ OWN = "tests/unit/docs/test_citations.py"
 GUIDES = [
     "README",
     "CONTRIBUTING",
-    "DECISIONS",
     "docs/architecture",
     "docs/glossary",
     "docs/worked-examples",
@@ -210,6 +209,7 @@ def test_nothing_refers_to_what_lies_outside_of_the_repository() -> None:
 
 
 PAGES = sorted(path for path in tracked() if path.endswith(".md"))
+DECISIONS = [path for path in PAGES if re.fullmatch(r"docs/decisions/\d{4}-[\w-]+\.md", path)]
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -217,7 +217,21 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(path: str) -> None:
     assert list(dead_links(path, tracked()[path])) == []
 
 
-@pytest.mark.parametrize("guide", GUIDES)
+@pytest.mark.parametrize("path", DECISIONS)
+def test_a_decision_is_one_short_page_of_context_decision_and_consequence(path: str) -> None:
+    text = tracked()[path]
+    assert re.findall(r"^## (.*)", text, re.MULTILINE) == ["Context", "Decision", "Consequence"]
+    assert len(text.splitlines()) <= 40
+
+
+def test_the_index_has_every_decision_by_its_number_and_title() -> None:
+    titles = {Path(path).name: tracked()[path].splitlines()[0].removeprefix("# ") for path in DECISIONS}
+    rows = re.findall(r"^- \[(\d{4})\]\((.*)\) (.*)$", tracked()["docs/decisions/README.md"], re.MULTILINE)
+    assert {name: f"{int(number)}. {title}" for number, name, title in rows} == titles
+    assert [number for number, _, _ in rows] == [f"{number:04}" for number in range(1, len(titles) + 1)]
+
+
+@pytest.mark.parametrize("guide", [*GUIDES, *(path.removesuffix(".md") for path in DECISIONS)])
 def test_every_file_and_function_that_a_guide_names_exists(guide: str) -> None:
     assert list(missing_names(tracked()[f"{guide}.md"])) == []
 
@@ -296,7 +310,7 @@ def test_every_page_is_in_the_index_and_the_quick_starts_are_first() -> None:
     assert index[:2] == ["docs/quick-start-avro.md", "docs/quick-start-cloud.md"]
     pages = {path for path in tracked() if path.startswith("docs/") and path.endswith(".md")}
     of_the_reference = {path for path in linked("docs/configuration.md") if path.startswith("docs/configuration")}
-    assert pages - set(index) - of_the_reference == {"docs/README.md"}
+    assert pages - set(index) - of_the_reference - set(DECISIONS) == {"docs/README.md"}
     assert "docs/README.md" in linked("README.md")
 
 

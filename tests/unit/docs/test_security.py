@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from fnmatch import fnmatchcase
+from inspect import getsource
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import yaml
 
 from kafka_s3.connect.config.read import read_properties, read_worker
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.ops.iam import sink_policy
+from kafka_s3.ops.doctor.bucket import Probe
+from kafka_s3.ops.policies import sink_policy
 from tests.support.memory_world import BASE, settings_of
 from tests.support.repository import ROOT
 
@@ -35,9 +37,7 @@ def actions(policy: dict[str, list[dict[str, list[str]]]], ending: str = "") -> 
 
 def test_the_sink_may_do_what_the_doctor_tries_and_delete_states_of_open_files_alone() -> None:
     sink, _, _ = POLICIES
-    tried = set(
-        re.findall(r"s3:[A-Za-z]+", (ROOT / "bundle/kafka_s3/ops/doctor/rights.py").read_text(encoding="utf-8"))
-    )
+    tried = set(re.findall(r"s3:[A-Za-z]+", getsource(Probe)))
     assert tried - actions(sink) == {"s3:PutObjectAcl"}
     assert not actions(sink) & NEVER
     assert not {"s3:DeleteObject"} & {*actions(sink, "topics/*"), *actions(sink, "BUCKET/_kafka_s3/SINK/*")}

@@ -13,7 +13,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
-from kafka_s3.ops.doctor.finding import CheckResult, CheckStatus, worst
+from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
 from kafka_s3.ops.doctor.kafka import longest_wait_ms, patiently
 from kafka_s3.store.bucket import BucketAnswer, LifecycleRule
 from kafka_s3.store.faults import FaultyStore, Verb, failure

@@ -18,7 +18,7 @@ from hypothesis import given as over
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kafka_s3.cli.migrate import offsets_given, show_plan
+from kafka_s3.cli.position import offsets_given, show_plan
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.connect.naming.keys import BlockNames, ConnectNames, index_key_of

@@ -222,7 +222,7 @@ def test_a_driver_that_is_heard_of_is_at_work_however_quiet_its_log_is(
     with (
         nullcontext()
         if idle
-        else pytest.raises(DriverAtWork, match=r"running: pid 7 on host, heard of .*Stop it first")
+        else pytest.raises(DriverAtWork, match=r"running: pid 7 on host, last heartbeat .*Stop it first")
     ):
         check_idle(log, now_ms=now, within_ms=600_000)
 

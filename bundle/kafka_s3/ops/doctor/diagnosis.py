@@ -1,4 +1,7 @@
-"""In which order is a sink's world looked at, and when is it no use to go on?"""
+"""Would this sink run here? In which order is everything tried that it will need, and when is it no use to go on?
+
+The configuration comes first: what `kafka-s3 validate` reports, and whether its references can be resolved here.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.validate import CheckedConfig
-from kafka_s3.model.errors import SourceError
-from kafka_s3.ops.doctor.bucket import check_answer, check_rules
-from kafka_s3.ops.doctor.configuration import check_configuration
-from kafka_s3.ops.doctor.finding import CheckResult
-from kafka_s3.ops.doctor.kafka import AREA, KafkaView, check_kafka
-from kafka_s3.ops.doctor.reader import Reach, check_reader
+from kafka_s3.connect.config.validate import CheckedConfig, resolved
+from kafka_s3.model.errors import ConfigError, Problem, SourceError
+from kafka_s3.ops.doctor.bucket import Probe, Wanted, check_answer, check_rules
+from kafka_s3.ops.doctor.findings import Area, CheckResult
+from kafka_s3.ops.doctor.kafka import AREA, KafkaView, Reach, check_kafka, check_reader
 from kafka_s3.ops.doctor.registry import check_registry
-from kafka_s3.ops.doctor.rights import Probe, Wanted
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.bucket import BucketFacts
 from kafka_s3.store.options import StoreOptions, store_options
 from kafka_s3.store.store import ObjectStore
+
+CONFIGURATION = Area("configuration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,29 @@ def diagnose(checked: CheckedConfig, services: ClientFactories) -> Iterator[Chec
     yield from _kafka(settings, services)
     yield from check_registry(settings)
     yield from _storage(settings, services)
+
+
+def check_configuration(checked: CheckedConfig) -> tuple[list[CheckResult], Settings | None]:
+    """The findings, and the resolved settings; None where nothing else can be asked."""
+    warnings = [CONFIGURATION.warning(warning.key, *_said(warning)) for warning in checked.warnings]
+    if checked.problems:
+        return [*warnings, *_failures(checked.problems)], None
+    try:
+        settings = resolved(checked.settings)
+        store_options(settings)
+    except ConfigError as error:
+        return [*warnings, *_failures(error.problems)], None
+    detail = f"sink {settings.name}, state in s3://{settings.text('s3.bucket.name')}/{settings.text('state.prefix')}"
+    return [CONFIGURATION.ok("every key", detail), *warnings], settings
+
+
+def _failures(problems: tuple[Problem, ...]) -> list[CheckResult]:
+    return [CONFIGURATION.failed(problem.key, *_said(problem)) for problem in problems]
+
+
+def _said(problem: Problem) -> tuple[str, str]:
+    value = "not set" if problem.value is None else repr(problem.value)
+    return f"{value} {problem.rule}", problem.remedy
 
 
 def _kafka(settings: Settings, services: ClientFactories) -> Iterator[CheckResult]:

@@ -1,4 +1,7 @@
-"""Will Kafka give this sink its records, and for long enough? Topics, retention, consumer group, dead letter topic; nothing is changed."""
+"""Will Kafka give this sink its records, and for long enough? Topics, retention, consumer group, dead letter topic, and who reads.
+
+Nothing is changed. Java's client, with which Spark reads, cannot be tried without Spark.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
+from kafka_s3.connect.config.jaas import IAM_MECHANISM
+from kafka_s3.connect.config.options.client import CONSUMER
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.loop.topics import names_like
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
-from kafka_s3.ops.doctor.finding import Area, CheckResult
+from kafka_s3.ops.doctor.findings import Area, CheckResult
 from kafka_s3.run.wiring.pipeline import rotation_rules
 
 AREA: Final = Area("kafka")
@@ -21,6 +27,15 @@ UNLIMITED: Final = -1
 TRIES: Final = 5
 PAUSE_S: Final = 0.5
 T = TypeVar("T")
+READER: Final = "reader"
+BY_SPARK: Final = "Spark's own Kafka source reads"
+NEEDS: Final = {
+    IAM_MECHANISM: "needs software.amazon.msk:aws-msk-iam-auth on the class path of Spark's JVMs (--packages); Databricks has it.",
+    "OAUTHBEARER": "of Kafka 4 and later needs {url} in -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls of Spark's JVMs.",
+}
+"""What Java's client wants beyond the configuration, by mechanism."""
+Reach = Callable[[Settings, TopicPartition], str | None]
+"""Why this process cannot read a topic-partition with librdkafka; None: it can."""
 
 
 class KafkaView(Protocol):
@@ -211,3 +226,45 @@ def _dead_letters(settings: Settings, brokers: KafkaView) -> CheckResult:
         detail = "is compacted: it refuses records without a key, and drops all but the last of a key."
         return AREA.failed(tried, detail, f"Set cleanup.policy=delete on topic {name}.")
     return AREA.ok(tried, "exists, may be written to, is not compacted")
+
+
+def check_reader(settings: Settings, brokers: KafkaView, reach: Reach) -> Iterator[CheckResult]:
+    """One finding; none where the brokers or the topics are out of reach, which is reported already."""
+    configured = settings.text("kafka.reader")
+    if settings.text("tasks.run.on") == "driver":
+        yield AREA.ok(READER, f"{BY_SPARK}: tasks.run.on=driver says that tasks have no network.")
+    elif configured == "spark":
+        yield AREA.ok(READER, f"{BY_SPARK}, as kafka.reader=spark says.")
+    elif (place := _any_place(settings, brokers)) is not None:
+        yield _judged(configured, place, reach(settings, place))
+    if configured != "tasks":
+        yield from _login_of_spark(settings)
+
+
+def _login_of_spark(settings: Settings) -> Iterator[CheckResult]:
+    """Java's client cannot be tried without Spark: what is known to keep it out is reported."""
+    mechanism = settings.text(f"{CONSUMER}sasl.mechanism")
+    if settings.text(f"{CONSUMER}security.protocol").startswith("SASL_") and mechanism in NEEDS:
+        url = settings.text(f"{CONSUMER}sasl.oauthbearer.token.endpoint.url")
+        yield AREA.ok(
+            f"login of Spark's own source, {mechanism}", f"not tried here: it {NEEDS[mechanism].format(url=url)}"
+        )
+
+
+def _judged(configured: str, place: TopicPartition, reason: str | None) -> CheckResult:
+    if reason is None:
+        remedy = "Whether Spark's tasks reach the brokers, too, is tried at the start." if configured == "auto" else ""
+        return AREA.ok(READER, f"librdkafka reaches {place} from here: the tasks can read by themselves.", remedy)
+    detail = f"librdkafka cannot read {place} from here: {reason}"
+    if configured == "auto":
+        return AREA.ok(READER, f"{detail} {BY_SPARK}, unless the tasks find a way.")
+    return AREA.failed(READER, detail, "Set kafka.reader=auto or spark, or mend it.")
+
+
+def _any_place(settings: Settings, brokers: KafkaView) -> TopicPartition | None:
+    try:
+        brokers.cluster_id()
+        topics = brokers.describe(wanted_topics(settings, brokers)).values()
+    except SourceError:
+        return None
+    return next((TopicPartition(topic.name, topic.partitions[0]) for topic in topics if topic.partitions), None)

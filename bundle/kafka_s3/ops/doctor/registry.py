@@ -1,22 +1,27 @@
-"""Does the schema registry answer, and does it let us in? Asked for a schema that cannot exist: "unknown" is the good answer.
+"""Does the schema registry answer, does it let us in, and do its newest schemas have fields that directories would hide?
 
-Where it does, the fields of the topics' newest schemas are compared with the names of the directories.
+`doctor` asks for a schema that cannot exist: "unknown" is the good answer. `validate` asks for the fields alone, within seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from kafka_s3.connect.config.classes import GLUE_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.connect.config.rules.columns import compared_with_registry
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved
 from kafka_s3.connect.schemas.connect import SchemaError
-from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
-from kafka_s3.ops.doctor.finding import Area, CheckResult, CheckStatus
+from kafka_s3.model.errors import ConfigError, Problem, RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.model.process import start_daemon
+from kafka_s3.ops.doctor.findings import Area, CheckResult, CheckStatus
 from kafka_s3.run.wiring.conversion import hidden_by_directories, latest_schemas, reads_envelopes, registry_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip
 
+T = TypeVar("T")
 AREA: Final = Area("registry")
 TIMEOUT_S: Final = 10.0
 RETRIES: Final = 1
@@ -52,7 +57,7 @@ def _converters(settings: Settings) -> Iterator[str]:
 
 def _answers(settings: Settings, converter: str) -> CheckResult:
     try:
-        # a check that takes minutes tells no more than one that takes seconds
+        # a check that takes minutes finds no more than one that takes seconds
         registry, address = registry_of(settings, converter, timeout_s=TIMEOUT_S, retries=RETRIES)
     except (ValueError, RegistryError) as error:
         return AREA.failed(converter, str(error), f"Correct the settings below {converter}.")
@@ -71,3 +76,47 @@ def _answers(settings: Settings, converter: str) -> CheckResult:
     finally:
         registry.close()
     return AREA.ok(tried, "answers, and lets this client read schemas")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The fields that a directory hides; `unanswered` says why they were not compared, blank where they were."""
+
+    hidden: tuple[Problem, ...] = ()
+    unanswered: str = ""
+
+
+def compared(settings: Settings, *, limit_s: float) -> Comparison:
+    """Compares the newest registered schemas of the topics with the directories.
+
+    Neither references nor the registry are waited for longer than `limit_s`, whatever is slow.
+    """
+    try:
+        real = _within(limit_s, lambda: resolved(settings))
+        if not compared_with_registry(real):
+            return Comparison()
+        # the client sends nothing yet, and to load it may take longer than to ask
+        with latest_schemas(real, timeout_s=limit_s, retries=0) as latest:
+            topics = real.names("topics")
+            hidden = _within(limit_s, lambda: [hidden_by_directories(real, latest, topic) for topic in topics])
+    except TimeoutError:
+        return Comparison(unanswered=f"The registry did not answer within {limit_s:g} s.")
+    except ConfigError as error:
+        return Comparison(unanswered=" ".join(str(problem) for problem in error.problems))
+    except (RegistryError, SchemaError, ValueError) as error:
+        return Comparison(unanswered=str(error))
+    return Comparison(tuple(problem for of_topic in hidden for problem in of_topic))
+
+
+def _within(limit_s: float, ask: Callable[[], T]) -> T:
+    """The answer. Raises TimeoutError; the thread goes on then, for neither looking up a name nor a keeper of secrets knows a limit."""
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    start_daemon(run, "registry")
+    return answer.result(limit_s)

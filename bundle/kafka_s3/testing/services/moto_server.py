@@ -1,7 +1,7 @@
 """moto's server, whose conditional puts are atomic as those of S3 are. Run as a program: `python -P moto_server.py HOST PORT`.
 
 moto looks for the object and writes it in two steps, and several threads serve it: of two drivers that claim one entry of the log at the
-same moment, both would be told that the entry is theirs.
+same moment, both would get the answer that the entry is theirs.
 """
 
 from __future__ import annotations

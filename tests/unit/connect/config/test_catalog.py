@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.cli.catalog import lines
+from kafka_s3.cli.configuration import lines
 from kafka_s3.connect.config.catalog import catalog, entry, example_of
 from kafka_s3.connect.config.option import InvalidValue, OptionStatus, parse
 from kafka_s3.connect.config.references import has_reference

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.cli.control_text import row_document
+from kafka_s3.cli.status import row_document
 from kafka_s3.engine.control.commands import CommandRequest, Control, ask_pause
 from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, HeartbeatWriter, Limits, Phase, Tally
 from kafka_s3.engine.control.status import (

@@ -22,7 +22,7 @@ from kafka_s3.engine.log.dead_letters import (
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.dead_letters.text import csv_rows, details, formula_safe, json_lines, readable
+from kafka_s3.ops.dead_letter_text import csv_rows, details, formula_safe, json_lines, readable
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.faults import failure

@@ -17,13 +17,12 @@ from kafka_s3.followers.delta.copying import Append
 from kafka_s3.model.errors import ConfigError, Fenced, RecordError, TableRefused, TableUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.dead_letters.replay import make_replay
+from kafka_s3.ops.replay import make_replay
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.faults import Fault, FaultyStore, Moment
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
-from kafka_s3.testing.services.memory_tables import MemoryTables
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord, MemoryTables
 from tests.support.deaths import Died, strikes
 from tests.support.delta_world import PARQUET
 from tests.support.memory_world import ORDERS, START_MS, settings_of

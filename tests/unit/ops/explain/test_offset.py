@@ -11,9 +11,9 @@ from kafka_s3.engine.log.dead_letters import LetterSelection, read_ledger
 from kafka_s3.engine.log.entry import EntryKind, Progress
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import Gap
-from kafka_s3.ops.dead_letters.replay import make_replay
 from kafka_s3.ops.explain.answer import Answer, Outcome
 from kafka_s3.ops.explain.inquiry import explain
+from kafka_s3.ops.replay import make_replay
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kafka_s3.cli.verify import print_report
+from kafka_s3.cli.audit import print_report
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, read_entry
 from kafka_s3.engine.log.rewrites import Rewritten
 from kafka_s3.model.errors import ObjectArchived, StorageUnavailable

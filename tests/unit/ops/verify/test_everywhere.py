@@ -20,7 +20,7 @@ from kafka_s3.engine.control.settings_notes import note_settings, noted
 from kafka_s3.engine.log.dead_letters import LetterSelection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.dead_letters.replay import make_replay
+from kafka_s3.ops.replay import make_replay
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import FindingKind
 from kafka_s3.run.wiring.pipeline import state_paths

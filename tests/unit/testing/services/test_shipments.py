@@ -8,8 +8,15 @@ from collections import Counter
 import fastavro
 import pytest
 
-from kafka_s3.testing.services.orders import DAY_START, END, DemoRecord
-from kafka_s3.testing.services.shipments import CARRIERS, TOPIC, VERSIONS, shipment_records
+from kafka_s3.testing.services.demo_records import (
+    CARRIERS,
+    DAY_START,
+    END,
+    SHIPMENTS_TOPIC,
+    VERSIONS,
+    DemoRecord,
+    shipment_records,
+)
 
 COUNT = 6_000
 IDS = (11, 12)
@@ -39,7 +46,7 @@ def test_the_same_seed_gives_the_same_records() -> None:
 
 
 def test_one_topic_of_three_partitions_shares_the_records(records: list[DemoRecord]) -> None:
-    assert Counter((r.topic, r.partition) for r in records) == {(TOPIC, p): COUNT // 3 for p in range(3)}
+    assert Counter((r.topic, r.partition) for r in records) == {(SHIPMENTS_TOPIC, p): COUNT // 3 for p in range(3)}
 
 
 def test_values_are_avro_with_the_time_of_the_day_they_belong_to(records: list[DemoRecord]) -> None:

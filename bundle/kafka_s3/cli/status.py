@@ -1,0 +1,404 @@
+"""`kafka-s3 list|status|check|watch`: how are the sinks of a bucket? From their state in it alone.
+
+`list` and `status` show it, `check` says it in one line and an exit code for a scheduler, `watch` reports each change to a webhook or a
+command. A change that could not be reported is reported after the next look. A bucket that does not answer is a change of its own: nobody
+sees the sinks then.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from kafka_s3.cli.arguments import (
+    Output,
+    OutputFormat,
+    Overrides,
+    Target,
+    Where,
+    WorkerPath,
+    composed,
+    settings_of,
+    target_of,
+    usage_error,
+)
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
+from kafka_s3.engine.control.heartbeat import percent
+from kafka_s3.engine.control.status import (
+    TYPE,
+    SinkHealth,
+    SinkSnapshot,
+    SinkState,
+    all_known,
+    check_line,
+    health,
+    known_of,
+    overridden,
+    sink_id,
+    standpoints,
+)
+from kafka_s3.model.addresses import careful_opener
+from kafka_s3.model.errors import StorageError
+from kafka_s3.model.text import printable
+from kafka_s3.model.timing import age, now_ms
+from kafka_s3.run.wiring.running import stop_on_signals
+from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of
+
+Look = Callable[[], Mapping[str, SinkHealth]]
+"""The health of each sink by its name. Raises StorageError."""
+PATIENCE_S: Final = 30.0
+COLOURS: Final = {
+    SinkState.RUNNING: "green",
+    SinkState.PROVISIONING: "cyan",
+    SinkState.PAUSED: "blue",
+    SinkState.STOPPED: "dim",
+    SinkState.DEGRADED: "yellow",
+    SinkState.STALE: "yellow",
+    SinkState.UNKNOWN: "yellow",
+    SinkState.FAILED: "red",
+}
+
+
+@composed(where=Where)
+def list_(
+    where: Where,
+    config: Annotated[Path | None, typer.Argument(help="A configuration that names the bucket.")] = None,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """List the sinks that keep their state in a bucket, with status, lag and last commit."""
+    place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
+    found = all_known(place.store, place.prefix, seen_ms=now_ms())
+    if output is OutputFormat.JSON:
+        show_json({"sinks": [row_document(one, place.bucket) for one in found]})
+    elif found:
+        show_table(console(), sinks_table(found, place.bucket))
+    else:
+        show_line(console(), f"No sink has state below {place}")
+
+
+@composed(target=target_of)
+def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
+    """Show how one sink is, with every topic-partition."""
+    known = known_of(target.store, target.paths, seen_ms=now_ms())
+    if output is OutputFormat.JSON:
+        show_json(detail_document(known, target.place.bucket))
+        return
+    out = console()
+    for part in detail(known, target.place.bucket):
+        if isinstance(part, Text):
+            out.print(part, soft_wrap=True)
+        else:
+            show_table(out, part)
+
+
+@composed(target=target_of)
+def check(
+    target: Target,
+    max_lag: Annotated[
+        int | None,
+        typer.Option(
+            "--max-lag",
+            metavar="RECORDS",
+            min=0,
+            help="More records than this behind Kafka, or an unknown number, are trouble. Default: health.lag.max.records.",
+        ),
+    ] = None,
+    max_delay: Annotated[
+        float | None,
+        typer.Option(
+            "--max-delay",
+            metavar="SECONDS",
+            min=0,
+            help="Trouble where 5 % of the records of the last commit were older. Default: health.delay.max.ms.",
+        ),
+    ] = None,
+    max_dead_letters: Annotated[
+        float | None,
+        typer.Option(
+            "--max-dead-letters",
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="A larger share of the last hour's records, 0 to 1, is trouble. Default: health.deadletter.max.ratio.",
+        ),
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
+    known = known_of(target.store, target.paths, seen_ms=now_ms())
+    limits = overridden(known, lag=max_lag, delay_s=max_delay, dead_letters=max_dead_letters)
+    line, well = check_line(known, limits)
+    typer.echo(
+        json.dumps({"sink": target.name, "well": well, "text": line})
+        if output is OutputFormat.JSON
+        else printable(line)
+    )
+    if not well:
+        raise typer.Exit(1)
+
+
+@composed(where=Where)
+def watch(
+    where: Where,
+    webhook: Annotated[
+        str | None,
+        typer.Option("--webhook", envvar="KAFKA_S3_WEBHOOK", help="An address that takes each change as JSON by POST."),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option("--command", help="A command that is run for each change, with it as JSON on its input."),
+    ] = None,
+    every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two looks.")] = 30,
+) -> None:
+    """Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."""
+    if webhook is not None and not webhook.startswith(("https://", "http://")):
+        raise usage_error("--webhook", "****", "is no address.", "Write https://...")
+    words = shlex.split(command or "")
+    place, stop = where.folder(), Event()
+
+    def report(change: StateChange) -> None:
+        document = change.document()
+        typer.echo(printable(f"{document['at']} {document['text']}"))
+        if webhook:
+            post(webhook, json.dumps(document).encode())
+        if words:
+            run(words, json.dumps(document).encode())
+
+    stop_on_signals(stop)
+    watcher = Watcher(
+        lambda: healths(place),
+        report,
+        failed=lambda why: typer.echo(printable(f"{why} Reported again later."), err=True),
+    )
+    while not stop.is_set():
+        watcher.turn(now_ms())
+        stop.wait(every)
+
+
+class Watcher:
+    """Reports each change once. `failed` is given the reason where that was not possible."""
+
+    def __init__(self, look: Look, report: Callable[[StateChange], None], *, failed: Callable[[str], None]) -> None:
+        self._look, self._report, self._failed = look, report, failed
+        self._told: dict[str, SinkHealth] = {}
+
+    def turn(self, now_ms: int) -> None:
+        """One look. At the first one, and of sinks that are new, only those that are not well are reported."""
+        try:
+            seen = {**self._look(), "": SinkHealth(SinkState.RUNNING, "it answers again.")}
+            self._told = {name: health for name, health in self._told.items() if name in seen}
+        except StorageError as error:
+            seen = {"": SinkHealth(SinkState.UNKNOWN, str(error))}
+        for name, found in seen.items():
+            self._compare(name, found, now_ms)
+
+    def _compare(self, name: str, found: SinkHealth, now_ms: int) -> None:
+        before = self._told.get(name)
+        same = found.well if before is None else (before.state, before.well) == (found.state, found.well)
+        if not same:
+            try:
+                self._report(StateChange(name, before.state if before else None, found, now_ms))
+            except NotReported as error:
+                self._failed(str(error))
+                return
+        self._told[name] = found
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A sink's state, and the one before (None at the first look). The sink is blank where it is the bucket that cannot be read."""
+
+    sink: str
+    before: SinkState | None
+    health: SinkHealth
+    at_ms: int
+
+    def document(self) -> dict[str, Any]:
+        """The change as JSON's members; `text` is the whole in a sentence, by the name that chats know."""
+        who = f"Sink {self.sink}" if self.sink else "The bucket"
+        return {
+            "text": f"{who} {self.health.state}: {self.health.reason}",
+            "sink": self.sink,
+            "before": self.before,
+            "status": self.health.state,
+            "well": self.health.well,
+            "reason": self.health.reason,
+            "at": datetime.fromtimestamp(self.at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        }
+
+
+class NotReported(Exception):
+    """A change could not be reported; the text says why."""
+
+
+def healths(place: SinkFolder) -> Mapping[str, SinkHealth]:
+    """The health of every sink of a place. Raises StorageError."""
+    return {known.name: health(known) for known in all_known(place.store, place.prefix, seen_ms=now_ms())}
+
+
+def post(url: str, document: bytes) -> None:
+    """Sends a document. Raises NotReported without the address, which may be a secret."""
+    request = urllib.request.Request(url, document, {"Content-Type": "application/json"}, method="POST")
+    try:
+        with careful_opener().open(request, timeout=PATIENCE_S):
+            return
+    except urllib.error.HTTPError as error:
+        raise NotReported(f"The webhook answered {error.code}.") from None
+    except (OSError, ValueError) as error:
+        raise NotReported(f"The webhook did not answer ({type(error).__name__}).") from None
+
+
+def run(words: list[str], document: bytes) -> None:
+    """Runs a command. Raises NotReported where it cannot be run, fails, or takes longer than PATIENCE_S."""
+    try:
+        subprocess.run(words, input=document, check=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotReported(f"The command {words[0]} failed: {error}.") from None
+
+
+def sinks_table(found: Sequence[SinkSnapshot], bucket: str) -> Table:
+    """One line a sink."""
+    table = Table()
+    for name in ("ID", "Name", "Status", "Type", "Lag", "Last commit"):
+        table.add_column(name, justify="right" if name == "Lag" else "left", overflow="fold")
+    for known in found:
+        row = row_document(known, bucket)
+        state = SinkState(row["status"])
+        cells = (
+            row["id"],
+            known.name,
+            styled((state, COLOURS[state])),
+            TYPE,
+            str(known.lag),
+            known.last_commit or "-",
+        )
+        table.add_row(*cells)
+    return table
+
+
+def row_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
+    """A sink of the list."""
+    judged = health(known)
+    return {
+        "id": sink_id(bucket, known.name),
+        "name": known.name,
+        "status": judged.state.value,
+        "type": TYPE,
+        "lag": known.lag.told,
+        "lag_exact": known.lag.exact,
+        "last_commit": known.last_commit or None,
+        "reason": judged.reason,
+        "well": judged.well,
+    }
+
+
+def detail_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
+    """Everything that is known of a sink."""
+    heartbeat = known.heartbeat
+    beat = {**asdict(heartbeat), "phase": heartbeat.phase.value} if heartbeat else None
+    if beat is not None:
+        del beat["lag"]  # the topic-partitions have it
+    return {
+        **row_document(known, bucket),
+        "configured": known.configured,
+        "control": asdict(known.control) if known.control else None,
+        "heartbeat": beat,
+        "log": {"version": known.log.version, "epoch": known.log.epoch, "totals": asdict(known.log.totals)}
+        if known.log
+        else None,
+        "topic_partitions": [
+            {
+                "topic": point.topic_partition.topic,
+                "partition": point.topic_partition.partition,
+                "frontier": point.frontier,
+                "written": point.written,
+                "dead_letters_ahead": point.dead_ahead,
+                "lag": point.lag,
+            }
+            for point in standpoints(known)
+        ],
+    }
+
+
+def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
+    """Everything that is known of a sink, for people."""
+    judged = health(known)
+    colour = COLOURS[judged.state]
+    yield styled(f"Sink {known.name} ({sink_id(bucket, known.name)}): ", (judged.state, colour), f"  {judged.reason}")
+    for name, text in _facts(known, known.seen_ms):
+        yield styled(f"  {name:<15}{text}")
+    points = standpoints(known)
+    if not points:
+        return
+    table = Table()
+    for name in ("topic", "partition", "frontier", "written up to", "dead letters ahead", "lag"):
+        table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
+    for point in points:
+        numbers = (point.frontier, point.written, point.dead_ahead)
+        cells = ("-" if number is None else f"{number:,}" for number in numbers)
+        lag = "unknown" if point.lag is None else f"{point.lag:,}"
+        table.add_row(point.topic_partition.topic, str(point.topic_partition.partition), *cells, lag)
+    yield table
+
+
+def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
+    beat, log = known.heartbeat, known.log
+    if beat is not None:
+        yield "process", f"pid {beat.pid} on {beat.host}, kafka-s3 {beat.product}, driver {beat.driver or 'unknown'}"
+        yield "started", f"{_iso(beat.started_ms)} ({age(now_ms - beat.started_ms)} ago)"
+        yield "heartbeat", f"{age(now_ms - beat.beat_ms)} ago ({beat.phase}), every {beat.interval_ms / 1000:g} s"
+        if beat.last_round_ms is not None:
+            yield "last round", _iso(beat.last_round_ms)
+        looked = "" if known.lag.looked_ms is None else f" (looked {age(now_ms - known.lag.looked_ms)} ago)"
+        yield "lag", f"{known.lag}{looked}; records of files that are still open count"
+        if beat.delay is not None:
+            yield (
+                "delay",
+                f"{age(beat.delay.median_ms)} in the middle, 95 % below {age(beat.delay.slow_ms)}; of the last commit",
+            )
+        if beat.recent.read:
+            yield (
+                "last hour",
+                f"{beat.recent.read:,} records read since its start, {percent(beat.recent.dead_letters / beat.recent.read)} dead letters",
+            )
+        if beat.open_states:
+            yield (
+                "open files",
+                f"kept {beat.open_states:,} times since the start, {size_text(beat.open_state_bytes)} in all",
+            )
+        if beat.warning and beat.warned_ms is not None:
+            yield "last warning", f"{_iso(beat.warned_ms)} {beat.warning}"
+    if log is not None:
+        totals = log.totals
+        yield "log", f"entry {log.version}, epoch {log.epoch}; last commit {known.last_commit or 'none yet'}"
+        yield (
+            "totals",
+            f"{totals.read:,} read = {totals.written:,} written + {totals.dead_letters:,} dead letters + {totals.skipped:,} skipped; "
+            f"{totals.files:,} files, {size_text(totals.bytes)}",
+        )
+    if known.control is not None:
+        wanted = "paused" if known.control.paused else "running"
+        yield "asked", f"{wanted}; last request by {known.control.requested_by} at {known.control.requested_at}"
+    yield "configuration", "stored" if known.configured else "not stored"
+
+
+def _iso(ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, OSError, ValueError):
+        return f"{ms} ms, which is no time"

@@ -1,0 +1,321 @@
+"""`kafka-s3 delta check|rebuild|maintain CONFIG|NAME`, `kafka-s3 ddl CONFIG|NAME --engine ENGINE`: what are a sink's topics as tables?
+
+Do the Delta tables hold what the log says, and how do they hold it again; which statements make the topics known to a query engine. Those
+go to standard output, ready to be run; what a table does not show is in comments in front of them.
+Exit codes: 0 nothing found, 1 findings (or the bucket cannot be asked), 2 the configuration or the call is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table as TextTable
+
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
+from kafka_s3.followers.ddl.table import ExternalTable
+from kafka_s3.model.errors import TableError
+from kafka_s3.model.timing import now_ms
+from kafka_s3.store.store import ObjectStore
+
+if TYPE_CHECKING:
+    from kafka_s3.followers.delta.check import TableCheck
+    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained
+
+MINUTE_MS: Final = 60_000
+RECENT_MINUTES: Final = 10
+delta = typer.Typer(help="Compare a sink's Delta tables with log and bucket, or make them again.", no_args_is_help=True)
+Only = Annotated[
+    list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
+]
+
+
+@delta.command()
+@composed(settings=sink_settings)
+def check(
+    settings: Settings,
+    topics: Only = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
+    from kafka_s3.run.wiring.delta import written_by_spark
+
+    here = _opened(settings)
+    checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
+    found = checked(here, here.topics(topics))
+    if output is OutputFormat.JSON:
+        show_json([asdict(one) for one in found])
+    else:
+        print_checks(found, console())
+    if any(one.findings for one in found):
+        raise typer.Exit(1)
+
+
+@delta.command()
+@composed(settings=sink_settings)
+def rebuild(
+    settings: Settings,
+    topics: Only = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete the tables' own logs first: their history is lost, no object is.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --fresh: also where a driver committed lately. It must be stopped.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Make the tables again from the commit log: its objects go in, all other files go out; no object is deleted."""
+    from kafka_s3.followers.delta.check import forget
+    from kafka_s3.followers.delta.check import rebuild as rebuild_table
+    from kafka_s3.ops.positions import check_idle
+    from kafka_s3.run.wiring.delta import intake_of, table_layout, tables_of, written_by_spark
+
+    here = _opened(settings)
+    if written_by_spark(here.settings):
+        hint = "To have one made anew, DROP TABLE it: the sink makes it again from the whole log after the next entry."
+        raise usage_error("delta.writer", "spark", "leaves the tables to Spark: they cannot be rebuilt here.", hint)
+    chosen = here.topics(topics)
+    if fresh and not force:
+        here.log.load()
+        check_idle(here.log, now_ms=now_ms(), within_ms=RECENT_MINUTES * MINUTE_MS)
+    if fresh and not yes:
+        typer.confirm(f"Delete the history of {len(chosen)} tables ({', '.join(chosen)})?", abort=True)
+    table, intake, out = tables_of(here.settings, here.store), intake_of(here.settings, here.store), console()
+    for topic in chosen:
+        if fresh:
+            forget(here.store, table_layout(here.settings).folder(topic))
+        done = rebuild_table(here.log, intake, table(topic), topic=topic, clock_ms=now_ms)
+        text = f"{topic}: {done.added} files added, {done.removed} taken out"
+        show_line(out, text)
+        for key, reason in done.left_out.items():
+            show_line(out, f"  {key} stays out: {reason}")
+
+
+@delta.command()
+@composed(settings=sink_settings)
+def maintain(
+    settings: Settings,
+    topics: Only = None,
+    optimize: Annotated[
+        bool,
+        typer.Option("--optimize/--no-optimize", help="Put small files together. The small ones stay in the bucket."),
+    ] = True,
+    vacuum: Annotated[
+        int | None,
+        typer.Option(
+            "--vacuum", metavar="HOURS", min=0, help="Delete replaced files this long after they were replaced."
+        ),
+    ] = None,
+    originals: Annotated[
+        bool,
+        typer.Option(
+            "--originals", help="With --vacuum: also the sink's own objects, where other files have replaced them."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what there is, and what would be deleted.")
+    ] = False,
+) -> None:
+    """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
+    from kafka_s3.run.wiring.delta import written_by_spark
+
+    chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
+    out = console()
+    if not settings.flag("delta.enable"):
+        show_line(out, f"{settings.name} keeps no Delta tables (delta.enable=false).")
+        return
+    if written_by_spark(settings):
+        names = settings.text("delta.table.name")
+        text = f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM {names} there."
+        show_line(out, text)
+        return
+    here = _here(settings)
+    if not maintain_tables(
+        settings, here.store, here.log, topics=here.topics(topics), chores=chores, dry=dry_run, out=out
+    ):
+        raise typer.Exit(1)
+
+
+@composed(settings=sink_settings)
+def ddl(
+    settings: Settings,
+    engine: Annotated[QueryEngine, typer.Option("--engine", help="For which engine.")],
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once.")
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    from kafka_s3.run.wiring.followers import tables_of_sink
+    from kafka_s3.store.options import store_options
+    from kafka_s3.store.s3 import S3Store
+
+    tables = list(tables_of_sink(settings, S3Store(store_options(settings)), topic or ()))
+    if output is OutputFormat.JSON:
+        show_json({"tables": [document(engine, table) for table in tables]})
+        return
+    typer.echo("\n".join(script(engine, table) for table in tables), nl=False)
+
+
+def document(engine: QueryEngine, table: ExternalTable) -> dict[str, Any]:
+    """A table for programs: Glue's table input is `statements`' only one, as text."""
+    return {
+        "topic": table.topic,
+        "name": table.name,
+        "engine": engine.value,
+        "statements": statements(engine, table),
+        "notes": list(table.notes),
+    }
+
+
+def chores_of(*, optimize: bool, vacuum: int | None, originals: bool) -> Chores:
+    """What the options ask for. Raises ConfigError for `--originals` alone."""
+    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
+
+    if originals and vacuum is None:
+        hint = "Say after how many hours: --vacuum 168 --originals."
+        raise usage_error("--originals", "", "deletes nothing without --vacuum.", hint)
+    steps = {step for step, on in ((MaintenanceStep.OPTIMIZE, optimize), (MaintenanceStep.ORIGINALS, originals)) if on}
+    return Chores(steps) if vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, vacuum)
+
+
+def maintain_tables(
+    settings: Settings,
+    store: ObjectStore,
+    log: CommitLog,
+    *,
+    topics: Sequence[str],
+    chores: Chores,
+    dry: bool,
+    out: Console,
+) -> bool:
+    """Maintains (dry: looks at) the tables, whatever happens to one, and shows them; whether all went well."""
+    from kafka_s3.followers.delta.maintain import Maintenance
+    from kafka_s3.run.wiring.delta import table_layout, tables_of
+
+    table, work = tables_of(settings, store), Maintenance(store, log, table_layout(settings))
+    well = True
+    for topic in topics:
+        try:
+            done = (work.inspect if dry else work.run)(table(topic), chores, topic=topic)
+        except TableError as error:
+            well = False
+            show_line(out, f"{topic}: not done. {error}")
+            continue
+        if done is None:
+            text = f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
+            show_line(out, text)
+            continue
+        print_maintenance(done, out, dry=dry)
+    return well
+
+
+def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:
+    """One table: before and after, or in a dry run how it is and what would be deleted."""
+    text = TextTable(title=f"{done.topic}, version {done.after.version}", title_justify="left")
+    text.add_column("")
+    for column in ("now",) if dry else ("before", "after"):
+        text.add_column(column, justify="right")
+    before, after = _lines(done.before), _lines(done.after)
+    for name, value in before.items():
+        text.add_row(name, value) if dry else text.add_row(name, value, after[name])
+    show_table(out, text)
+    if dry:
+        for key in done.deletable:
+            show_line(out, f"  would delete {key}")
+    elif done.deleted:
+        show_line(out, f"  {done.deleted:,} replaced files deleted")
+
+
+def _lines(figures: Figures) -> dict[str, str]:
+    return {
+        "files": f"{figures.files:,}",
+        "their size": size_text(figures.bytes),
+        "small files": f"{figures.small:,}",
+        "replaced files": f"{figures.replaced:,}",
+        "their size in the bucket": size_text(figures.replaced_bytes),
+        "objects of the log": f"{figures.log_objects:,}",
+        "size of the log": size_text(figures.log_bytes),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    settings: Settings
+    store: ObjectStore
+    log: CommitLog
+
+    def topics(self, wanted: Sequence[str] | None) -> list[str]:
+        """The topics with objects, or those that were asked for. Raises ConfigError for one without."""
+        from kafka_s3.followers.delta.check import topics_with_tables
+
+        known = topics_with_tables(self.log)
+        for topic in wanted or ():
+            if topic not in known:
+                hint = f"Topics with objects: {', '.join(known) or 'none'}."
+                raise usage_error("--topic", topic, "has no Parquet object in the log.", hint)
+        return list(wanted or known)
+
+
+def _opened(settings: Settings) -> _Here:
+    if not settings.flag("delta.enable"):
+        rule = "must be true: this sink has no tables."
+        raise usage_error("delta.enable", "false", rule, "Set it, or try --set delta.enable=true.")
+    return _here(settings)
+
+
+def _here(settings: Settings) -> _Here:
+    from kafka_s3.run.wiring.pipeline import state_paths
+    from kafka_s3.store.options import store_options
+    from kafka_s3.store.s3 import S3Store
+
+    store = S3Store(store_options(settings))
+    return _Here(settings, store, CommitLog(store, state_paths(settings), clock_ms=now_ms))
+
+
+def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
+    from kafka_s3.followers.delta.check import check_table as check_table
+    from kafka_s3.run.wiring.delta import intake_of, tables_of
+
+    table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
+    return [check_table(here.log, intake, table(topic), topic=topic) for topic in topics]
+
+
+def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
+    from kafka_s3.connect.naming.table_names import TableNames
+    from kafka_s3.followers.delta.check import check_copy
+    from kafka_s3.run.wiring.delta import place_of
+
+    names, place = TableNames(here.settings.text("delta.table.name")), place_of(here.settings)
+    return [check_copy(here.log, here.store, place, topic=topic, name=str(names.of(topic))) for topic in topics]
+
+
+def print_checks(found: Iterable[TableCheck], out: Console) -> None:
+    """The result for people: a line a table, then what was found."""
+    for one in found:
+        at = _place(one)
+        text = f"{one.topic}: {at}; {one.files:,} objects, {one.records:,} records in the log"
+        rewritten = f"; {one.rewritten:,} objects were rewritten by other writers" if one.rewritten else ""
+        show_line(out, text + rewritten)
+        for finding in one.findings:
+            show_line(out, "  ", (finding.kind, "red"), f" {finding.place}")
+            show_line(out, f"      {finding.text}")
+        if not one.findings:
+            show_line(out, "  ", ("Nothing found.", "green"))
+
+
+def _place(one: TableCheck) -> str:
+    if one.version is not None:
+        return f"version {one.version}, entry {one.position}"
+    return (
+        f"{one.address} has come to entry {one.position}; what it holds was not compared"
+        if one.position >= 0
+        else "no table"
+    )

@@ -1,0 +1,173 @@
+"""What would a configuration make of a day of traffic? The real loop over a virtual clock that jumps from poll to poll.
+
+The bucket is a store in memory that counts requests, and forgets the content of objects that are complete.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_s3.connect.config.option import Value
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.control.commands import LOOK_EVERY_MS
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.model.files import Upload
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.ops.forecast import DAY_MS, Forecast, forecast_of, table_requests
+from kafka_s3.ops.traffic import Stream, Traffic
+from kafka_s3.run.wiring.delta import written_by_spark
+from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.store import Body, ObjectInfo
+
+READING: Final = frozenset({"get", "head"})
+FREE: Final = frozenset({"delete", "abort"})
+"""What S3 does not charge for; everything that is neither counts as writing, listings too."""
+MOST_RECORDS: Final = 3_000_000
+SHORTEST_MS: Final = 600_000
+MOST_POLLS: Final = 20_000
+"""What one simulation does at most, unless its window is given: so many records, in no less than ten minutes, looked at so often."""
+OURSELVES: Final[dict[str, Value]] = {
+    "name": "simulated",
+    "delta.enable": False,
+    "glue.database.name": "",
+    "notification.class": "",
+}
+"""What a simulated sink is set to, whatever the configuration says."""
+
+
+def simulate(
+    settings: Settings,
+    streams: Mapping[TopicPartition, Stream],
+    *,
+    begun_ms: int,
+    window_ms: int,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Forecast:
+    """The forecast of one window of traffic from `begun_ms` (epoch ms) on. Raises what the sink raises: RecordError, RegistryError.
+
+    `progress` is called with how many ms of the window are done. Nobody outside is notified: Glue and notifications are left out. A Delta
+    table is not kept; its requests are counted, but for one that Spark writes.
+    """
+    plain = replace(settings, values={**settings.values, **OURSELVES})
+    store, clock = CountingStore(), _Clock(begun_ms)
+    traffic = Traffic(streams, begun_ms, clock, make_pipeline(plain), store)
+    sink = build_sink(plain, traffic, source=traffic, store=store, clock_ms=clock)
+    sink.open()
+    step = max(plain.number("poll.interval.ms"), -(-window_ms // MOST_POLLS))
+    while clock.now_ms < begun_ms + window_ms:
+        clock.now_ms = min(clock.now_ms + step, begun_ms + window_ms)
+        sink.poll_and_commit()
+        progress(clock.now_ms - begun_ms)
+    writes, reads = store.writes, store.reads
+    log = CommitLog(store, state_paths(plain), clock_ms=clock)
+    heartbeats, looks = window_ms // plain.number("heartbeat.interval.ms"), window_ms // LOOK_EVERY_MS
+    if settings.flag("delta.enable") and not written_by_spark(settings):
+        of_tables = table_requests(log.entries())
+        writes, reads = writes + of_tables[0], reads + of_tables[1]
+    return forecast_of(
+        log.entries(),
+        window_ms=window_ms,
+        records=sum(stream.until(window_ms) for stream in streams.values()),
+        writes=writes + heartbeats,
+        reads=reads + looks,
+    )
+
+
+def window_of(streams: Mapping[TopicPartition, Stream]) -> int:
+    """How long a time is simulated where nobody says it, ms: a day, or less where that would be too many records."""
+    rate = sum(stream.per_second for stream in streams.values())
+    return max(min(DAY_MS, int(MOST_RECORDS / rate * 1000)), SHORTEST_MS)
+
+
+class CountingStore(MemoryStore):
+    """The contract is `store.ObjectStore`'s, but for the content of completed uploads: it is gone. `requests` counts calls by kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: Counter[str] = Counter()
+
+    @property
+    def writes(self) -> int:
+        """Requests at the price of writing."""
+        return sum(count for kind, count in self.requests.items() if kind not in READING | FREE)
+
+    @property
+    def reads(self) -> int:
+        """Requests at the price of reading."""
+        return sum(self.requests[kind] for kind in READING)
+
+    def put(self, key: str, data: Body) -> str:
+        """As `store.ObjectStore`."""
+        self.requests["put"] += 1
+        return super().put(key, data)
+
+    def put_new(self, key: str, data: bytes) -> str:
+        """As `store.ObjectStore`."""
+        self.requests["put"] += 1
+        return super().put_new(key, data)
+
+    def get(self, key: str) -> bytes:
+        """As `store.ObjectStore`."""
+        self.requests["get"] += 1
+        return super().get(key)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """As `store.ObjectStore`."""
+        self.requests["head"] += 1
+        return super().head(key)
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """As `store.ObjectStore`; one page."""
+        self.requests["list"] += 1
+        return super().list(prefix, start_after=start_after)
+
+    def delete(self, key: str) -> None:
+        """As `store.ObjectStore`."""
+        self.requests["delete"] += 1
+        super().delete(key)
+
+    def create_upload(self, key: str) -> str:
+        """As `store.ObjectStore`."""
+        self.requests["create upload"] += 1
+        return super().create_upload(key)
+
+    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+        """As `store.ObjectStore`."""
+        self.requests["upload part"] += 1
+        return super().upload_part(key, upload_id, number, data)
+
+    def complete_upload(self, upload: Upload) -> None:
+        """As `store.ObjectStore`; then the content is forgotten."""
+        self.requests["complete upload"] += 1
+        super().complete_upload(upload)
+        super().put(upload.key, b"")
+
+    def upload_exists(self, key: str, upload_id: str) -> bool:
+        """As `store.ObjectStore`."""
+        self.requests["list"] += 1
+        return super().upload_exists(key, upload_id)
+
+    def abort_upload(self, key: str, upload_id: str) -> None:
+        """As `store.ObjectStore`."""
+        self.requests["abort"] += 1
+        super().abort_upload(key, upload_id)
+
+    def tag(self, key: str, tags: Mapping[str, str]) -> None:
+        """As `store.ObjectStore`."""
+        self.requests["tag"] += 1
+        super().tag(key, tags)
+
+
+@dataclass
+class _Clock:
+    """A time that the simulation moves, epoch ms."""
+
+    now_ms: int
+
+    def __call__(self) -> int:
+        return self.now_ms
