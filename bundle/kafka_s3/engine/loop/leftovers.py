@@ -17,6 +17,7 @@ from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.engine.open_files.state_object import state_uploads
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import ThreadPool
@@ -140,7 +141,7 @@ class Leftovers:
         for upload in uploads:
             self.store.abort_upload(upload.key, upload.id)
         for key in states:
-            self.store.delete(key)
+            OpenFileStates(self.store, self.log.paths).remove(key)
         if uploads or states:
             _log.info(
                 "removed what failed tasks left", extra={"facts": {"uploads": len(uploads), "states": len(states)}}

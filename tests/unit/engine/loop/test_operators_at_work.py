@@ -12,7 +12,7 @@ import pytest
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.model.dead_letters import read_lines
+from kafka_s3.model.dead_letters import read_letters
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.migration.takeover import apply, survey, takeover
@@ -78,7 +78,7 @@ class MovedCase(Case):
             for file in entry.files:
                 if file.role is Role.DEAD_LETTER:
                     buried[file.topic_partition].update(
-                        one.offset for one in read_lines(self.world.store.objects[file.key])
+                        one.offset for one in read_letters(self.world.store.objects[file.key])
                     )
                     continue
                 found = {row["n"] for row in rows(file.key, self.world.store.objects[file.key])}
