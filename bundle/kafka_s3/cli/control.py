@@ -41,7 +41,6 @@ from kafka_s3.engine.control.commands import (
     read_control,
     replace_config,
     store_config,
-    stored_config,
 )
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.status import Lag, SinkSnapshot, is_known, sink_id
@@ -52,7 +51,7 @@ from kafka_s3.model.errors import SinkError
 from kafka_s3.model.timing import age, now_ms
 from kafka_s3.ops.positions import written_ago
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.sink_folder import folder_of
+from kafka_s3.run.wiring.sink_folder import folder_of, stored_config
 from kafka_s3.store.store import ObjectStore
 
 LOOK_S: Final = 0.25

@@ -291,10 +291,10 @@ def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
 def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
     from kafka_s3.connect.naming.table_names import TableNames
     from kafka_s3.followers.delta.check import check_copy
-    from kafka_s3.run.wiring.delta import place_of
+    from kafka_s3.run.wiring.delta import position_key
 
-    names, place = TableNames(here.settings.text("delta.table.name")), place_of(here.settings)
-    return [check_copy(here.log, here.store, place, topic=topic, name=str(names.of(topic))) for topic in topics]
+    names, key = TableNames(here.settings.text("delta.table.name")), position_key(here.settings)
+    return [check_copy(here.log, here.store, key, topic=topic, name=str(names.of(topic))) for topic in topics]
 
 
 def print_checks(found: Iterable[TableCheck], out: Console) -> None:

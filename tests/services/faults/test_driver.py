@@ -420,9 +420,7 @@ def test_a_python_worker_that_is_killed_in_its_task_takes_no_other_task_along_an
     produce(here.servers, name, numbered(0, 500, partitions=2))
     with monkeypatch.context() as doomed:
         if reader == "tasks":
-            doomed.setattr(
-                "kafka_s3.run.spark.tasks_source.ReadingTask", dying_task.dying_reading(dying_task.WORKER, traces)
-            )
+            doomed.setattr("kafka_s3.run.spark.source.ReadingTask", dying_task.dying_reading(dying_task.WORKER, traces))
         else:
             doomed.setattr("kafka_s3.run.spark.source.Task", dying_task.dying(dying_task.WORKER, traces))
         sink = here.sink(config)

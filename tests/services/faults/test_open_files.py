@@ -87,7 +87,7 @@ def test_a_worker_that_is_killed_between_its_state_and_its_report_changes_nothin
 ) -> None:
     with monkeypatch.context() as doomed:
         doomed.setattr(
-            "kafka_s3.run.spark.tasks_source.ReadingTask",
+            "kafka_s3.run.spark.source.ReadingTask",
             dying_task.dying_reading(dying_task.WORKER, tmp_path / "traces"),
         )
         sink = opened.here.sink(opened.config)

@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from kafka_s3 import __version__
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.store.store import ObjectStore
@@ -47,12 +45,6 @@ class SettingChange:
     key: str
     before: str | None
     after: str | None
-
-
-def noted(settings: Settings, *, epoch: int, at_ms: int) -> NotedSettings:
-    """What is to be noted of settings."""
-    shown = settings.masked()
-    return NotedSettings(epoch, at_ms, __version__, shown, tuple(key for key in shown if settings.given(key)))
 
 
 def note_settings(store: ObjectStore, paths: StatePaths, current: NotedSettings) -> None:

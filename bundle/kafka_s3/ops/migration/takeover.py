@@ -33,7 +33,8 @@ from kafka_s3.ops.migration.decision import (
     given,
     takeover_decision,
 )
-from kafka_s3.ops.positions import topic_partitions, topics_of, write_positions
+from kafka_s3.ops.positions import topic_partitions, write_positions
+from kafka_s3.run.wiring.clients import configured_topics
 from kafka_s3.run.wiring.pipeline import block_names, connect_names, formats_of, is_block_gzip, readiness
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
@@ -71,7 +72,7 @@ class _Listed:
 
 def survey(settings: Settings, brokers: Brokers, *, store: ObjectStore, group: str) -> Survey:
     """Looks at group, bucket and Kafka; changes nothing. Raises SourceError, StorageError, IndexDamaged."""
-    topics = topics_of(settings, brokers)
+    topics = configured_topics(settings, brokers)
     alive = topic_partitions(topics.values())
     committed = _committed(settings, brokers, store=store, group=group, alive=alive)
     listed: dict[TopicPartition, _Kept] = defaultdict(_Kept)

@@ -64,9 +64,8 @@ class RestoreSelection:
         known = (file.min_timestamp, file.max_timestamp)
         times = not self.by_time or (None not in known and self._has_time(known[0]) and self._has_time(known[1]))
         first = self.first is None or file.first_offset >= self.first
-        return (
-            times and first and (self.last is None or (file.last_offset is not None and file.last_offset <= self.last))
-        )
+        last = self.last is None or (file.last_offset is not None and file.last_offset <= self.last)
+        return times and first and last
 
     def _has_time(self, ms: int | None) -> bool:
         assert ms is not None
