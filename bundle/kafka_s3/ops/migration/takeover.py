@@ -16,12 +16,11 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import index_key_of, normal_prefix, read_block_key
 from kafka_s3.engine.log.entry import CommitEntry, Progress
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
 from kafka_s3.model.errors import KafkaUnavailable, ObjectMissing, SinkError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
-from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, resume_offset
+from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, position_in_bucket, resume_offset
 from kafka_s3.objects.format import Format
 from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.migration.decision import (

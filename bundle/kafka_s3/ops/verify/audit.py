@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import DataKeys
-from kafka_s3.engine.control.settings_notes import read_notes
+from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.kafka.plain_reader import PlainReader

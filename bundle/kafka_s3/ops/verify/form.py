@@ -21,7 +21,7 @@ from typing import Any, Final
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.schemas.compatibility import Compatibility
-from kafka_s3.engine.control.settings_notes import NotedSettings
+from kafka_s3.engine.control.stored_settings import NotedSettings
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.objects.block_gzip_form import Framing, Lines, Prefixed
 from kafka_s3.objects.readers import DAMAGE, avro_count, byte_rows, parquet_batches, sliced

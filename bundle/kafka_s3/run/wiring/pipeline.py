@@ -32,7 +32,7 @@ from kafka_s3.connect.naming.keys import (
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
-from kafka_s3.engine.control.settings_notes import NotedSettings
+from kafka_s3.engine.control.stored_settings import NotedSettings
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.planner import Readiness
 from kafka_s3.engine.open_files.file_encoders import SchemaRules

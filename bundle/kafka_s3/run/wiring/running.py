@@ -18,7 +18,7 @@ from typing import Final
 from kafka_s3.connect.config.settings import Settings, masking, reason_of
 from kafka_s3.engine.control.commands import CommandChannel, ControlChannel
 from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Limits, beating
-from kafka_s3.engine.control.settings_notes import note_settings
+from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.engine.loop.runner import UNATTENDED, run_available_now, run_continuously, waiting
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SinkSession:
-    """How others see a sink's process, and reach it: what it does goes to `heartbeat`, what it has to do comes from `channel`.
+    """A sink's process as others see and reach it: `heartbeat` observes its loop, `channel` has what is asked of it.
 
     `store` is the bucket, whose requests are counted.
     """
@@ -48,10 +48,10 @@ class SinkSession:
 
 
 @contextmanager
-def sink_session(
+def open_session(
     settings: Settings, *, observer: Observer, clock_ms: Callable[[], int], meters: Metering | None = None
 ) -> Iterator[SinkSession]:
-    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what happens, `observer` sees it."""
+    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop does, `observer` is notified of it."""
     metrics = None if meters is None else meters.sink(settings, observer, clock_ms)
     store, paths = S3Store(store_options(settings)), state_paths(settings)
     interval = settings.number("heartbeat.interval.ms")

@@ -10,7 +10,6 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
-from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
 from kafka_s3.engine.loop.failures import Background, at_once
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.loop.open_states import OpenStates
@@ -21,6 +20,7 @@ from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, u
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
 from kafka_s3.model.timing import Backoff
+from kafka_s3.objects.block_gzip_form import position_in_bucket
 from kafka_s3.run.wiring.followers import Surroundings, followers_of, group_offsets
 from kafka_s3.run.wiring.pipeline import (
     block_names,

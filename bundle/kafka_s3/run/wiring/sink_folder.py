@@ -10,8 +10,8 @@ from kafka_s3 import __version__
 from kafka_s3.connect.config.options.ours import STATE_PREFIX
 from kafka_s3.connect.config.read import is_setting
 from kafka_s3.connect.config.settings import REGION, Settings
-from kafka_s3.engine.control.commands import StoredConfig, plain_secrets
 from kafka_s3.engine.control.status import is_known, sink_names
+from kafka_s3.engine.control.stored_settings import StoredConfig, plain_secrets
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.run.wiring.bucket import store_options

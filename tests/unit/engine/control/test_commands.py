@@ -16,13 +16,15 @@ from kafka_s3.engine.control.commands import (
     ask_flush,
     ask_pause,
     ask_resume,
-    plain_secrets,
     read_control,
+)
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, read_heartbeat
+from kafka_s3.engine.control.stored_settings import (
+    plain_secrets,
     read_stored_config,
     replace_config,
     store_config,
 )
-from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, read_heartbeat
 from kafka_s3.engine.loop.planner import QUIET_OFFSETS
 from kafka_s3.engine.loop.runner import run_available_now, run_continuously
 from kafka_s3.engine.loop.sink import Sink

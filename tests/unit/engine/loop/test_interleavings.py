@@ -17,7 +17,7 @@ import pytest
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.model.dead_letters import read_lines
+from kafka_s3.model.dead_letters import read_letters
 from kafka_s3.model.errors import Fenced, SinkError, SourceError
 from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.offsets import TopicPartition
@@ -275,7 +275,7 @@ class Case:
         written, buried = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
         for file in files:
             if file.role is Role.DEAD_LETTER:
-                buried.update((letter.partition, letter.offset) for letter in read_lines(objects[file.key]))
+                buried.update((letter.partition, letter.offset) for letter in read_letters(objects[file.key]))
             else:
                 found = [(row["p"], row["n"]) for row in rows(file.key, objects[file.key])]
                 assert [found[0], found[-1]] == [

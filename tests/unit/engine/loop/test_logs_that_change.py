@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from kafka_s3.model.dead_letters import read_lines
+from kafka_s3.model.dead_letters import read_letters
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import OpenState
@@ -212,7 +212,7 @@ class Schedule:
     def _buried(self) -> Iterator[int]:
         for key, content in self.world.store.objects.items():
             if key.startswith(f"{STATE}orders/dead-letters/"):
-                for letter in read_lines(content):
+                for letter in read_letters(content):
                     yield int((letter.value or b"").split()[1])
 
 

@@ -16,7 +16,7 @@ import pytest
 from kafka_s3.connect.config.classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
-from kafka_s3.engine.control.settings_notes import note_settings
+from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.engine.log.dead_letters import LetterSelection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.heartbeat import HeartbeatWriter
-from kafka_s3.engine.control.settings_notes import SettingChange, changes, note_settings, read_notes
+from kafka_s3.engine.control.stored_settings import SettingChange, changes, note_settings, read_notes
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import Totals
