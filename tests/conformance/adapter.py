@@ -201,7 +201,7 @@ def wire_format(vector: dict[str, Any]) -> dict[str, Any]:
     if found.failures:
         return {"error": found.failures[0][1]}
     answers = {}
-    for name, rows, starts in found.groups:
+    for name, rows, starts in found.by_schema:
         answers = {"schema_id": name.id, "payload_hex": payloads(values, rows, starts)[0].as_py().hex()}
         if name.indexes is not None:
             answers["message_indexes"] = list(name.indexes)

@@ -60,7 +60,7 @@ class Notifications:
 
 
 def messages(entry: CommitEntry, bucket: str) -> Iterator[dict[str, Any]]:
-    """The messages of an entry: none without objects. Dead letter files are told, too, by their role."""
+    """The messages of an entry: none without objects. Dead letter files are among them, by their role."""
     files = [file for file in entry.files if file.role is not Role.POINTER]
     parts = -(-len(files) // AT_ONCE)
     for part in range(parts):

@@ -25,7 +25,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskFailure
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogFormat, LogObserver, _Lines
-from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.spark.launch import SparkEngine, sink_on_spark
 from kafka_s3.run.spark.source import SparkSource
 from kafka_s3.run.wiring.running import open_session
 from tests.support.configurations import BASE, STATE
@@ -206,10 +206,11 @@ def test_a_task_that_cannot_reach_the_bucket_shows_no_secret(
     assert_hidden(texts_of(sink, config))
 
 
-def blind(here: Surroundings, config: dict[str, str]) -> SparkSource:
+def blind(here: Surroundings, config: dict[str, str]) -> SparkEngine:
     """The engine with a proxy that is not there: only the tasks meet it."""
     settings = resolved(validate({**config, "s3.proxy.url": CLOSED}).usable())
-    return SparkSource(here.spark, settings, bootstrap_servers=here.servers, kafka={})
+    by_spark = SparkSource(here.spark, settings, bootstrap_servers=here.servers, kafka={}).run_job
+    return SparkEngine(here.spark, lambda _: by_spark, lambda *_: None)
 
 
 def texts_of(sink: Sink, config: dict[str, str]) -> str:

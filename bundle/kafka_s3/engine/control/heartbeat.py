@@ -20,7 +20,7 @@ from types import NoneType
 from typing import Any, Final, TypeVar
 
 from kafka_s3 import __version__
-from kafka_s3.connect.config.settings import Settings, reason_of
+from kafka_s3.connect.config.settings import reason_of
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError
 from kafka_s3.model.files import DataFile, Role, Totals
@@ -120,16 +120,6 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The limits that a configuration sets (`health.*`)."""
-    share = float(settings.text("health.deadletter.max.ratio"))
-    return Limits(
-        lag=settings.number("health.lag.max.records") or None,
-        delay_ms=settings.number("health.delay.max.ms") or None,
-        dead_letters=share if share < 1 else None,
-    )
 
 
 def dead_letters_text(recent: Tally, limits: Limits) -> str:

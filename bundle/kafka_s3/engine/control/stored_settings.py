@@ -65,12 +65,6 @@ class SettingChange:
     after: str | None
 
 
-def noted(settings: Settings, *, epoch: int, at_ms: int) -> NotedSettings:
-    """What is to be noted of settings."""
-    shown = settings.masked()
-    return NotedSettings(epoch, at_ms, __version__, shown, tuple(key for key in shown if settings.given(key)))
-
-
 def note_settings(store: ObjectStore, paths: StatePaths, current: NotedSettings) -> None:
     """Notes settings, unless the last note says the same. Raises StorageError."""
     keys = _keys(store, paths)

@@ -12,10 +12,10 @@ from kafka_s3.engine.control.heartbeat import (
     add_tally,
     dead_letters_text,
     delay_of,
-    limits_of,
     percent,
 )
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
+from kafka_s3.run.wiring.running import health_limits
 from tests.support.memory_world import settings_of
 
 
@@ -68,14 +68,14 @@ def test_nearly_all_is_not_all(share: float, text: str) -> None:
 
 
 def test_limits_come_from_the_configuration_and_off_is_off() -> None:
-    assert limits_of(settings_of({"flush.size": "1"})) == DEFAULT_LIMITS == Limits(None, None, 0.05)
+    assert health_limits(settings_of({"flush.size": "1"})) == DEFAULT_LIMITS == Limits(None, None, 0.05)
     config = {
         "flush.size": "1",
         "health.lag.max.records": "9",
         "health.delay.max.ms": "8",
         "health.deadletter.max.ratio": "1",
     }
-    assert limits_of(settings_of(config)) == Limits(9, 8, None)
+    assert health_limits(settings_of(config)) == Limits(9, 8, None)
     assert (
         dead_letters_text(Tally(0, 1, 0, 1), Limits(dead_letters=None))
         == dead_letters_text(Tally(0), DEFAULT_LIMITS)

@@ -28,7 +28,7 @@ from tests.support.configurations import STATE, TOLERANT
 from tests.support.deaths import Died
 from tests.support.memory_world import START_MS, World
 from tests.support.open_files import states
-from tests.support.pending_uploads import DAY_MS, Listing
+from tests.support.pending_uploads import DAY_MS, OldUploads
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 CONFIG = {**TOLERANT, "behavior.on.lost.offsets": "gap", "tail.read.records": "1", "tail.check.interval.ms": "60000"}
@@ -174,8 +174,7 @@ class Schedule:
         """The next start, and a sweep once all is old."""
         self.world.start()
         self.world.now += 2 * DAY_MS
-        uploads = Listing(self.world.store)
-        sweeper = sweeper_of(self.world.settings, uploads, self.world.store, clock_ms=lambda: self.world.now)
+        sweeper = sweeper_of(self.world.settings, OldUploads(self.world.store), clock_ms=lambda: self.world.now)
         sweeper.sweep(older_than_ms=DAY_MS)
 
     # ------------------------------------------------------------ what must be true

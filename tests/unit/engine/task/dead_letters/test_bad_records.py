@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.config.read import pairs
+from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.dead_letters import DeadLetter, LetterLines, context_headers, read_letters
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.spark.task import Task
+from kafka_s3.run.spark.task import read_scope
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
@@ -169,7 +170,7 @@ def test_keys_and_headers_are_read_wherever_a_record_may_become_a_dead_letter(
     config: dict[str, str], kept: bool
 ) -> None:
     given = {"flush.size": "1", "behavior.on.null.values": "ignore", **config}
-    assert Task(settings_of(given), ()).keeps_envelopes is kept
+    assert (read_scope(settings_of(given)) is ReadScope.ENVELOPES) is kept
 
 
 def test_the_stop_says_where_why_and_how_to_go_on() -> None:
