@@ -35,7 +35,7 @@ from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.engine.control.commands import CommandRequest, Control, ask_flush, ask_pause, ask_resume, read_control
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.status import Lag, SinkSnapshot, is_known, sink_id
-from kafka_s3.engine.control.stored_settings import replace_config, store_config, stored_config
+from kafka_s3.engine.control.stored_settings import replace_config, store_config
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import OpenFileStates
