@@ -28,8 +28,8 @@ from kafka_s3.ops.explain.answer import Account, Answer, Outcome
 from kafka_s3.ops.verify.audit import audit_of, kafka_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 About = Annotated[
@@ -155,12 +155,12 @@ def explain(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."""
-    from kafka_s3.kafka.reader.whole_records import WholeRecords
+    from kafka_s3.kafka.plain_reader import PlainReader
     from kafka_s3.ops.explain.inquiry import explain as explained
     from kafka_s3.run.wiring.clients import consumer_properties
 
     servers = settings.text("kafka.bootstrap.servers")
-    kafka = None if no_kafka else WholeRecords(servers, properties=consumer_properties(settings))
+    kafka = None if no_kafka else PlainReader(servers, properties=consumer_properties(settings))
     answer = explained(settings, about, store=S3Store(store_options(settings)), kafka=kafka)
     if output is OutputFormat.JSON:
         show_json(answer.document())

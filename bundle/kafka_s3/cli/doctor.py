@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Final, TypeVar
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -17,10 +17,9 @@ from kafka_s3.cli.display import console, show_line
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
 from kafka_s3.run.wiring.clients import brokers_of, why_tasks_cannot_read
-from kafka_s3.store.bucket import S3Bucket
+from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
 
-T = TypeVar("T", S3Store, S3Bucket)
 COLOURS: Final = {CheckStatus.OK: "green", CheckStatus.WARNING: "yellow", CheckStatus.FAILED: "red"}
 
 
@@ -46,16 +45,12 @@ def doctor(
 def services(open_clients: ExitStack) -> ClientFactories:
     """The real clients, which the stack closes."""
 
-    def closed_at_the_end(client: T) -> T:
-        open_clients.callback(client.close)
-        return client
+    def store(options: StoreOptions) -> S3Store:
+        made = S3Store(options)
+        open_clients.callback(made.close)
+        return made
 
-    return ClientFactories(
-        brokers_of,
-        lambda options: closed_at_the_end(S3Store(options)),
-        lambda options: closed_at_the_end(S3Bucket(options)),
-        why_tasks_cannot_read,
-    )
+    return ClientFactories(brokers_of, store, store, why_tasks_cannot_read)
 
 
 def print_results(out: Console, findings: Iterable[CheckResult]) -> list[CheckResult]:

@@ -41,10 +41,10 @@ def load_of(
     if partitions is not None:
         rule = "goes with --record-bytes: a sample has the topic's own."
         raise usage_error("--partitions", str(partitions), rule, "Leave it out.")
-    from kafka_s3.kafka.reader.whole_records import WholeRecords
+    from kafka_s3.kafka.plain_reader import PlainReader
     from kafka_s3.run.wiring.clients import consumer_properties
 
-    kafka = WholeRecords(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
+    kafka = PlainReader(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
     return sampled_load(settings, kafka, records=sample, rate=rate, otherwise_ms=today_ms)
 
 

@@ -42,13 +42,13 @@ from kafka_s3.engine.control.status import (
     SinkHealth,
     SinkSnapshot,
     SinkState,
-    all_known,
+    all_snapshots,
     check_line,
     health,
-    known_of,
-    overridden,
+    limits_with,
+    partition_positions,
     sink_id,
-    standpoints,
+    snapshot_of,
 )
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
@@ -82,7 +82,7 @@ def list_(
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
     folder = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
-    found = all_known(folder.store, folder.prefix, seen_ms=now_ms())
+    found = all_snapshots(folder.store, folder.prefix, seen_ms=now_ms())
     if output is OutputFormat.JSON:
         show_json({"sinks": [row_document(one, folder.bucket) for one in found]})
     elif found:
@@ -94,7 +94,7 @@ def list_(
 @composed(target=target_of)
 def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
     """Show how one sink is, with every topic-partition."""
-    known = known_of(target.store, target.paths, seen_ms=now_ms())
+    known = snapshot_of(target.store, target.paths, seen_ms=now_ms())
     if output is OutputFormat.JSON:
         show_json(detail_document(known, target.folder.bucket))
         return
@@ -140,8 +140,8 @@ def check(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
-    known = known_of(target.store, target.paths, seen_ms=now_ms())
-    limits = overridden(known, lag=max_lag, delay_s=max_delay, dead_letters=max_dead_letters)
+    known = snapshot_of(target.store, target.paths, seen_ms=now_ms())
+    limits = limits_with(known, lag=max_lag, delay_s=max_delay, dead_letters=max_dead_letters)
     line, well = check_line(known, limits)
     typer.echo(
         json.dumps({"sink": target.name, "well": well, "text": line})
@@ -250,7 +250,7 @@ class NotReported(Exception):
 
 def healths(folder: SinkFolder) -> Mapping[str, SinkHealth]:
     """The health of every sink of a folder of state. Raises StorageError."""
-    return {known.name: health(known) for known in all_known(folder.store, folder.prefix, seen_ms=now_ms())}
+    return {known.name: health(known) for known in all_snapshots(folder.store, folder.prefix, seen_ms=now_ms())}
 
 
 def post(url: str, document: bytes) -> None:
@@ -293,7 +293,7 @@ def row_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
         "name": known.name,
         "status": judged.state.value,
         "type": TYPE,
-        "lag": known.lag.told,
+        "lag": known.lag.number,
         "lag_exact": known.lag.exact,
         "last_commit": known.last_commit or None,
         "reason": judged.reason,
@@ -324,7 +324,7 @@ def detail_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
                 "dead_letters_ahead": point.dead_ahead,
                 "lag": point.lag,
             }
-            for point in standpoints(known)
+            for point in partition_positions(known)
         ],
     }
 
@@ -336,7 +336,7 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
     yield styled(f"Sink {known.name} ({sink_id(bucket, known.name)}): ", (judged.state, colour), f"  {judged.reason}")
     for name, text in _facts(known, known.seen_ms):
         yield styled(f"  {name:<15}{text}")
-    points = standpoints(known)
+    points = partition_positions(known)
     if not points:
         return
     names = ("partition", "frontier", "written up to", "dead letters ahead", "lag")
