@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.loop.topics import check_cluster
-from kafka_s3.kafka.envelopes import ENVELOPE
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
 from kafka_s3.ops.kafka_records import KafkaRecords
@@ -26,7 +26,7 @@ from kafka_s3.ops.verify.form import Form, Letter
 
 
 class Cluster(KafkaRecords, Protocol):
-    """A cluster as the audit sees it, which `kafka.scan.KafkaScan` asks. Methods raise KafkaUnavailable, SourceError."""
+    """A cluster as the audit sees it. Methods raise KafkaUnavailable, SourceError."""
 
     def cluster_id(self) -> str:
         """The cluster's id."""
