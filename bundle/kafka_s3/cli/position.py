@@ -53,7 +53,7 @@ from kafka_s3.ops.positions import (
     moves_to,
     offset_named,
     offsets_at_time,
-    partition_positions,
+    read_positions,
     write_positions,
 )
 from kafka_s3.run.wiring.bucket import store_options
@@ -82,7 +82,7 @@ def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
     held = OpenFileStates(log.store, log.paths).first_unread(log.load())
-    rows = partition_positions(
+    rows = read_positions(
         log.state, brokers, topics=configured_topics(settings, brokers), group=group_of(settings), held=held
     )
     if output is OutputFormat.JSON:
@@ -117,7 +117,7 @@ def set_(
         )
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    known = partition_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
+    known = read_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
     if topic is not None and partition is not None and offset is not None:
         wanted = {TopicPartition(topic, partition): offset}
     else:
@@ -147,7 +147,7 @@ def seek_to_time(
     time_ms = epoch_ms(moment)
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    known = partition_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
+    known = read_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
     positions = offsets_at_time(brokers, chosen(known.values(), topics), time_ms=time_ms)
     ask = None if yes else "Move the sink?"
     _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)

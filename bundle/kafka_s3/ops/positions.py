@@ -98,7 +98,7 @@ class Move:
         return replace(self.before, frontier=self.position, recorded=self.before.recorded.since(self.position))
 
 
-def partition_positions(
+def read_positions(
     state: LogState,
     brokers: Brokers,
     *,

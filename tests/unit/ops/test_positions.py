@@ -24,7 +24,7 @@ from kafka_s3.ops.positions import (
     moves_to,
     offset_named,
     offsets_at_time,
-    partition_positions,
+    read_positions,
     write_positions,
 )
 from kafka_s3.run.wiring.clients import configured_topics, group_of
@@ -46,7 +46,7 @@ def world_at_work(records: int = 7, **config: str) -> World:
 
 
 def rows_of(world: World) -> dict[TopicPartition, PartitionPosition]:
-    return partition_positions(
+    return read_positions(
         world.log().load(),
         world.kafka,
         topics=configured_topics(world.settings, world.kafka),
