@@ -43,10 +43,9 @@ from kafka_s3.engine.control.status import (
     SinkSnapshot,
     SinkState,
     all_known,
-    check_line,
+    check_sink,
     health,
     known_of,
-    overridden,
     sink_id,
     standpoints,
 )
@@ -140,9 +139,9 @@ def check(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
-    known = known_of(target.store, target.paths, seen_ms=now_ms())
-    limits = overridden(known, lag=max_lag, delay_s=max_delay, dead_letters=max_dead_letters)
-    line, well = check_line(known, limits)
+    line, well = check_sink(
+        target.store, target.paths, seen_ms=now_ms(), max_lag=max_lag, max_delay_s=max_delay, max_dead_letters=max_dead_letters
+    )  # fmt: skip
     typer.echo(
         json.dumps({"sink": target.name, "well": well, "text": line})
         if output is OutputFormat.JSON

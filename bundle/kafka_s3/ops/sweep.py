@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -171,12 +171,12 @@ def sweeper_of(
     )
 
 
-@contextmanager
-def opened_sweeper(settings: Settings, *, clock_ms: Callable[[], int]) -> Iterator[Sweeper]:
-    """The sweeper of resolved settings, over clients of its own that are closed in the end."""
-    options = store_options(settings)
+def sweep_sink(settings: Settings, *, older_than: str, dry_run: bool, clock_ms: Callable[[], int]) -> Swept:
+    """Sweeps after the sink of resolved settings, or shows what that would do. Raises ConfigError for an age that is none."""
+    age_ms, options = duration_ms(older_than), store_options(settings)
     with closing(S3Bucket(options)) as bucket, closing(S3Store(options)) as store:
-        yield sweeper_of(settings, bucket, store, clock_ms=clock_ms)
+        sweeper = sweeper_of(settings, bucket, store, clock_ms=clock_ms)
+        return (sweeper.preview if dry_run else sweeper.sweep)(older_than_ms=age_ms)
 
 
 def duration_ms(text: str) -> int:
