@@ -11,10 +11,10 @@ from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import brokers_of, consumer_properties
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 

@@ -27,8 +27,8 @@ from kafka_s3.connect.config.read import CONFIGURATIONS, pairs, read_worker, und
 from kafka_s3.connect.config.references import refused_of_stored
 from kafka_s3.connect.config.settings import REGION, Settings, masking
 from kafka_s3.connect.config.validate import CheckedConfig, check_file, load, resolved, validate
-from kafka_s3.engine.control.commands import read_stored_config
 from kafka_s3.engine.control.heartbeat import Heartbeat, read_heartbeat
+from kafka_s3.engine.control.stored_settings import read_stored_config
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.text import MASK

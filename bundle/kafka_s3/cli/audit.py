@@ -28,8 +28,8 @@ from kafka_s3.ops.explain.answer import Account, Answer, Outcome
 from kafka_s3.ops.verify.audit import audit_of, kafka_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 About = Annotated[

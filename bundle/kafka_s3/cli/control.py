@@ -32,27 +32,18 @@ from kafka_s3.cli.display import console, show_line
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.read import pairs
 from kafka_s3.connect.config.validate import load, resolved
-from kafka_s3.engine.control.commands import (
-    CommandRequest,
-    Control,
-    ask_flush,
-    ask_pause,
-    ask_resume,
-    read_control,
-    replace_config,
-    store_config,
-    stored_config,
-)
+from kafka_s3.engine.control.commands import CommandRequest, Control, ask_flush, ask_pause, ask_resume, read_control
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.status import Lag, SinkSnapshot, is_known, sink_id
+from kafka_s3.engine.control.stored_settings import replace_config, store_config, stored_config
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.timing import age, now_ms
 from kafka_s3.ops.positions import written_ago
-from kafka_s3.run.wiring.sink_folder import folder_of
-from kafka_s3.store.options import store_options
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.sink_folder import folder_of, stored_config
 from kafka_s3.store.store import ObjectStore
 
 LOOK_S: Final = 0.25

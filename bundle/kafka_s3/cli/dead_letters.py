@@ -46,9 +46,9 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.dead_letter_text import csv_rows, details, json_lines, time_text
 from kafka_s3.ops.positions import check_idle, epoch_ms
 from kafka_s3.ops.replay import DryRunResult, Replay, check_replayable, make_replay
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.followers import tagging_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink import tagging_of
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 IDLE_MS: Final = 120_000

@@ -50,17 +50,15 @@ from kafka_s3.ops.positions import (
     PartitionPosition,
     check_idle,
     epoch_ms,
-    group_of,
     moves_to,
     offset_named,
     offsets_at_time,
     places,
-    topics_of,
     write_positions,
 )
-from kafka_s3.run.wiring.clients import brokers_of
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.clients import brokers_of, configured_topics, group_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -84,7 +82,7 @@ def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
     held = KeptFiles(log.store, log.paths).held(log.load())
-    rows = places(log.state, brokers, topics=topics_of(settings, brokers), group=group_of(settings), held=held)
+    rows = places(log.state, brokers, topics=configured_topics(settings, brokers), group=group_of(settings), held=held)
     if output is OutputFormat.JSON:
         show_json(places_document(settings.name, log, rows.values()))
         return
@@ -117,7 +115,7 @@ def set_(
         )
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    known = places(log.load(), brokers, topics=topics_of(settings, brokers))
+    known = places(log.load(), brokers, topics=configured_topics(settings, brokers))
     if topic is not None and partition is not None and offset is not None:
         wanted = {TopicPartition(topic, partition): offset}
     else:
@@ -147,7 +145,7 @@ def seek_to_time(
     time_ms = epoch_ms(moment)
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    known = places(log.load(), brokers, topics=topics_of(settings, brokers))
+    known = places(log.load(), brokers, topics=configured_topics(settings, brokers))
     positions = offsets_at_time(brokers, chosen(known.values(), topics), time_ms=time_ms)
     ask = None if yes else "Move the sink?"
     _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)

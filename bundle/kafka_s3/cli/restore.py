@@ -61,10 +61,9 @@ def restore(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."""
-    from kafka_s3.ops.restore.plan import plan_of, target_of
+    from kafka_s3.ops.restore.plan import plan_of, reading_of, target_of
     from kafka_s3.ops.restore.run import restore as run
-    from kafka_s3.ops.restore.values import reading_of
-    from kafka_s3.store.options import store_options
+    from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.store.s3 import S3Store
 
     store, target, out, err = S3Store(store_options(settings)), target_of(settings), console(), console(stderr=True)

@@ -42,12 +42,12 @@ from kafka_s3.engine.control.status import (
     SinkHealth,
     SinkSnapshot,
     SinkState,
-    all_known,
+    all_snapshots,
     check_sink,
     health,
-    known_of,
+    partition_positions,
     sink_id,
-    standpoints,
+    snapshot_of,
 )
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
@@ -81,7 +81,7 @@ def list_(
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
     place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
-    found = all_known(place.store, place.prefix, seen_ms=now_ms())
+    found = all_snapshots(place.store, place.prefix, seen_ms=now_ms())
     if output is OutputFormat.JSON:
         show_json({"sinks": [row_document(one, place.bucket) for one in found]})
     elif found:
@@ -93,7 +93,7 @@ def list_(
 @composed(target=target_of)
 def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
     """Show how one sink is, with every topic-partition."""
-    known = known_of(target.store, target.paths, seen_ms=now_ms())
+    known = snapshot_of(target.store, target.paths, seen_ms=now_ms())
     if output is OutputFormat.JSON:
         show_json(detail_document(known, target.place.bucket))
         return
@@ -247,7 +247,7 @@ class NotReported(Exception):
 
 def healths(place: SinkFolder) -> Mapping[str, SinkHealth]:
     """The health of every sink of a place. Raises StorageError."""
-    return {known.name: health(known) for known in all_known(place.store, place.prefix, seen_ms=now_ms())}
+    return {known.name: health(known) for known in all_snapshots(place.store, place.prefix, seen_ms=now_ms())}
 
 
 def post(url: str, document: bytes) -> None:
@@ -298,7 +298,7 @@ def row_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
         "name": known.name,
         "status": judged.state.value,
         "type": TYPE,
-        "lag": known.lag.told,
+        "lag": known.lag.number,
         "lag_exact": known.lag.exact,
         "last_commit": known.last_commit or None,
         "reason": judged.reason,
@@ -329,7 +329,7 @@ def detail_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
                 "dead_letters_ahead": point.dead_ahead,
                 "lag": point.lag,
             }
-            for point in standpoints(known)
+            for point in partition_positions(known)
         ],
     }
 
@@ -341,7 +341,7 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
     yield styled(f"Sink {known.name} ({sink_id(bucket, known.name)}): ", (judged.state, colour), f"  {judged.reason}")
     for name, text in _facts(known, known.seen_ms):
         yield styled(f"  {name:<15}{text}")
-    points = standpoints(known)
+    points = partition_positions(known)
     if not points:
         return
     table = Table()

@@ -157,8 +157,8 @@ def ddl(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.followers import tables_of_sink
-    from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store
 
     tables = list(tables_of_sink(settings, S3Store(store_options(settings)), topic or ()))
@@ -245,8 +245,8 @@ def _opened(settings: Settings) -> _Here:
 
 
 def _here(settings: Settings) -> _Here:
+    from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.pipeline import state_paths
-    from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store
 
     store = S3Store(store_options(settings))
@@ -264,10 +264,10 @@ def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
 def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
     from kafka_s3.connect.naming.table_names import TableNames
     from kafka_s3.followers.delta.check import check_copy
-    from kafka_s3.run.wiring.delta import place_of
+    from kafka_s3.run.wiring.delta import position_key
 
-    names, place = TableNames(here.settings.text("delta.table.name")), place_of(here.settings)
-    return [check_copy(here.log, here.store, place, topic=topic, name=str(names.of(topic))) for topic in topics]
+    names, key = TableNames(here.settings.text("delta.table.name")), position_key(here.settings)
+    return [check_copy(here.log, here.store, key, topic=topic, name=str(names.of(topic))) for topic in topics]
 
 
 def print_checks(found: Iterable[TableCheck], out: Console) -> None:

@@ -15,9 +15,9 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
 from kafka_s3.connect.naming.keys import topics_root
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.conversion import inflated_columns
 from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
-from kafka_s3.store.options import store_options
 
 OBJECTS: Final = ("s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
 """Objects are multipart uploads; GetObject is also for HEAD, which settles the lost answer of a completion."""

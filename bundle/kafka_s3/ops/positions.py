@@ -7,13 +7,11 @@ driver is at work, as one that starts writes an entry of its own, and one that r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.heartbeat import read_heartbeat
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.fold import LogState
@@ -119,19 +117,6 @@ def places(
         )
         for tp in sorted({*alive, *state.progress})
     }
-
-
-def group_of(settings: Settings) -> str:
-    """The consumer group of the connector, and of the mirrored offsets."""
-    return settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
-
-
-def topics_of(settings: Settings, brokers: Brokers) -> dict[str, Topic]:
-    """The configured topics that Kafka has."""
-    pattern = settings.optional_text("topics.regex")
-    if not pattern:
-        return brokers.describe(settings.names("topics"))
-    return brokers.describe([name for name in brokers.topic_names() if re.fullmatch(pattern, name)])
 
 
 def topic_partitions(topics: Iterable[Topic]) -> list[TopicPartition]:

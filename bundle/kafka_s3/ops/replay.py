@@ -37,7 +37,7 @@ from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, rewrite_from_letters, unguarded
 from kafka_s3.followers.tagging import ObjectTags, Tagging
-from kafka_s3.model.dead_letters import DeadLetter, read_lines
+from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
@@ -266,7 +266,7 @@ def _failed(report: TaskReport, content: MemoryStore) -> list[DeadLetter]:
     for file in report.files:
         if file.role is Role.DEAD_LETTER:
             content.complete_upload(file.upload)
-            found += read_lines(content.get(file.key))
+            found += read_letters(content.get(file.key))
     return found
 
 

@@ -27,7 +27,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogFormat, LogObserver, _Lines
 from kafka_s3.run.spark.launch import SparkEngine, sink_on_spark
 from kafka_s3.run.spark.source import SparkSource
-from kafka_s3.run.wiring.running import attended
+from kafka_s3.run.wiring.running import open_session
 from tests.support.configurations import BASE, STATE
 from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings
@@ -225,7 +225,7 @@ def texts_of(sink: Sink, config: dict[str, str]) -> str:
 def run_with_heartbeat(here: Surroundings, config: dict[str, str]) -> Sink:
     """Works off what is there as `kafka-s3 run` does, on the Spark of this process."""
     settings = resolved(validate(config).usable())
-    with attended(settings, observer=LogObserver(), clock_ms=now_ms) as attendance:
-        sink = sink_on_spark(settings, here.spark, observer=attendance.heartbeat)
+    with open_session(settings, observer=LogObserver(), clock_ms=now_ms) as sink_session:
+        sink = sink_on_spark(settings, here.spark, observer=sink_session.heartbeat)
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=Reason.FLUSH_NOW)
     return sink

@@ -12,9 +12,9 @@ import pytest
 from kafka_s3.cli.arguments import Target, place_words, stored_config_of
 from kafka_s3.connect.config.references import STORED
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.engine.control.commands import replace_config, stored_config
+from kafka_s3.engine.control.stored_settings import replace_config, stored_config
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.run.wiring.sink_folder import SinkFolder
+from kafka_s3.run.wiring.sink_folder import SinkFolder, stored_config
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.options import StoreOptions
 from tests.support.memory_world import BASE

@@ -323,7 +323,7 @@ def test_the_index_tells_the_offset_of_every_record_whatever_gaps_there_are(
     encoder, at, expected = opened(Lines(), block_size=size), 7, []
     for count, gap, paused in steps:
         offsets = np.arange(at, at + count)
-        encoder.place(offsets)
+        encoder.set_offsets(offsets)
         encoder.append(texts(*["abc"] * count))
         expected += offsets.tolist()
         at += count + gap
@@ -340,7 +340,7 @@ def test_the_index_tells_the_offset_of_every_record_whatever_gaps_there_are(
 
 def test_gaps_between_all_records_take_little_of_what_is_kept_for_another_task() -> None:
     encoder = opened(Lines(), block_size=100_000)
-    encoder.place(np.arange(0, 200_000, 2))
+    encoder.set_offsets(np.arange(0, 200_000, 2))
     encoder.append(texts(*["abc"] * 100_000))
     state = encoder.pause()
     assert sum(len(block["spans"]) for block in state["blocks"]) + len(state["spans"]) < 10_000
@@ -349,7 +349,7 @@ def test_gaps_between_all_records_take_little_of_what_is_kept_for_another_task()
 def test_under_strict_records_are_taken_for_gapless_as_in_the_original() -> None:
     encoder = block_gzip_format(BlockGzip(Lines(), 100, true_offsets=False)).open(None)
     assert isinstance(encoder, BlockGzipFile)
-    encoder.place(np.array([0, 100]))
+    encoder.set_offsets(np.array([0, 100]))
     encoder.append(texts("a", "b"))
     encoder.finish()
     assert list(parse_index(encoder.index(0), "x").blocks[0].offsets()) == [0, 1]

@@ -250,7 +250,8 @@ def test_a_missing_right_is_a_failure_that_names_its_action(verb: Verb, tried: s
 
 
 def test_the_right_to_list_uploads_is_one_of_its_own() -> None:
-    findings = diagnosed(facts=Facts(listing_refused=StorageError("AccessDenied")))
+    refusing = FaultyStore(MemoryStore(), [failure(Verb.PENDING, error=StorageError("AccessDenied"))])
+    findings = diagnosed(store=refusing)
     assert bad(findings) == {"ListMultipartUploads": CheckStatus.FAILED}
     assert "s3:ListBucketMultipartUploads" in of(findings, "ListMultipartUploads").remedy
 

@@ -21,14 +21,13 @@ from kafka_s3.ops.positions import (
     PartitionPosition,
     check_idle,
     epoch_ms,
-    group_of,
     moves_to,
     offset_named,
     offsets_at_time,
     places,
-    topics_of,
     write_positions,
 )
+from kafka_s3.run.wiring.clients import configured_topics, group_of
 from kafka_s3.store.faults import failure
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -48,7 +47,10 @@ def world_at_work(records: int = 7, **config: str) -> World:
 
 def rows_of(world: World) -> dict[TopicPartition, PartitionPosition]:
     return places(
-        world.log().load(), world.kafka, topics=topics_of(world.settings, world.kafka), group=group_of(world.settings)
+        world.log().load(),
+        world.kafka,
+        topics=configured_topics(world.settings, world.kafka),
+        group=group_of(world.settings),
     )
 
 

@@ -30,11 +30,11 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a topic-partition stands after an entry.
+    """The position of a topic-partition after an entry.
 
     `frontier` is the next offset to write; `written` one past the last record in an object (None: none yet), which is what the original
     would commit to its group; `recorded` the dead letters at or after the frontier. `leader_epoch` is one that the log had when it reached
-    to all of this or beyond (None: not known): if it was cut since and has grown again, that tells.
+    to all of this or beyond (None: not known): another one shows that it was cut since and has grown again.
     """
 
     frontier: int

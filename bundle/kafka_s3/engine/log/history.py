@@ -248,7 +248,7 @@ def parquet_of(tables: Tables) -> Mapping[str, bytes]:
 
 
 def digest(content: bytes) -> str:
-    """What a manifest tells of an object's bytes."""
+    """What a manifest has of an object's bytes."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -204,7 +204,7 @@ class CommitLog:
         self._advance(entry)
 
     def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> Published:
-        """Makes the files of the last entry visible, and those that waited; `rewrite` makes those again whose uploads are gone.
+        """Makes the files of the last entry visible, and those that waited; `rewrite` rewrites those whose uploads are gone.
 
         What fails waits, and keeps nothing else from becoming visible. Raises Fenced, LogDamaged, CommitUnknown.
         """
@@ -272,7 +272,7 @@ class CommitLog:
         return sorted(gone, key=lambda one: (one.version, one.file.topic_partition, one.file.key)), left
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile], rewrite: Rewrite) -> list[Gap]:
-        """Makes files of an entry again and completes them. Raises what `rewrite` raises, StorageError."""
+        """Rewrites files of an entry and completes them. Raises what `rewrite` raises, StorageError."""
         facts = {"version": entry.version, "files": [file.key for file in gone]}
         _log.warning("uploads are gone, their files are made again", extra={"facts": facts})
         made = rewrite(entry, gone)
@@ -334,9 +334,8 @@ class CommitLog:
             found = read_entry(self.store.get(key), key=key)
         except ObjectMissing as error:
             raise CommitUnknown(f"Commit entry {key} was refused as existing, but is not there.") from error
-        except (
-            StorageUnavailable
-        ) as error:  # not to be tried again as it is: our own entry would be met as a stranger's
+        except StorageUnavailable as error:
+            # not to be tried again as it is: our own entry would be met as a stranger's
             raise CommitUnknown(f"It cannot be told who wrote commit entry {key}: {error} {FINDS_OUT}") from error
         if found.commit_id != entry.commit_id:
             _log.info("fenced", extra={"facts": {"epoch": entry.epoch, "by_epoch": found.epoch, "by": found.driver}})

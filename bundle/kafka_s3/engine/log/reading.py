@@ -2,7 +2,7 @@
 
 Stretches of a long log are there as Parquet, too. A manifest names them, with what proves each the log's own and unchanged: three
 objects each, `<state.prefix>/<sink>/log/<table>/<first>-<last>.parquet` of the versions it holds. What the manifest does not name is not
-there. Only the commit entries are the truth: all of `log/` may be deleted at any time, and is made anew.
+there. Only the commit entries are the truth: all of `log/` may be deleted at any time, and is written once more.
 """
 
 from __future__ import annotations

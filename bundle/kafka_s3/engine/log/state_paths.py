@@ -37,7 +37,7 @@ class StatePaths:
         return f"{self.root}published/{epoch:020d}.json"
 
     def rewrite(self, version: int, lost: str) -> str:
-        """The key of what an object of entry `version` is that was made again; `lost` stands for the upload that was gone."""
+        """The key of what counts of a rewritten object of entry `version`; `lost` is a digest of the id of the upload that was gone."""
         return f"{self.root}again/{version:020d}-{lost}.json"
 
     def dead_letters_of(self, topic: str) -> str:

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Readiness:
     """How eagerly to read.
 
-    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory stands for (1: unknown).
+    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory covers (1: unknown).
     `check_ms`: `tail.check.interval.ms`, 0 is at once. `worth_records` and `worth_bytes`: an unread tail of that size is read where that
     does not read anything twice; 0: it waits for a reason. `task_records`: what a task reads at most, unless it could close no file with
     that.
@@ -287,7 +287,7 @@ def reason_to_read(
     """Why the topic-partition is read now, None where nothing can close."""
     if state.head <= state.frontier:
         return None
-    if _idle(state, now_ms, readiness.rules):
+    if 0 < readiness.rules.idle_ms <= now_ms - state.grown_ms:
         return ReadReason.IDLE
     if interval_reached:
         return ReadReason.INTERVAL
@@ -310,16 +310,11 @@ def _due(state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason
         return ReadReason.COUNT
     if state.unexamined >= state.least_limit or _worth_a_task(state, readiness):
         return ReadReason.MUCH
-    waited = now_ms - (since if since is not None else _first_seen(state))
+    first_ms = state.deliveries[0].now_ms if state.waiting_ms is None else state.waiting_ms
+    waited = now_ms - (first_ms if since is None else since)
     if waited >= readiness.check_ms:
         return ReadReason.CHECK
     return ReadReason.GROWTH if _by_growth(state, waited, readiness) else None
-
-
-def _first_seen(state: PartitionState) -> int:
-    """When the first of the records arrived that no task has looked at."""
-    waiting = state.waiting_ms
-    return state.deliveries[0].now_ms if waiting is None else waiting
 
 
 def _worth_a_task(state: PartitionState, readiness: Readiness) -> bool:
@@ -339,10 +334,6 @@ def _by_growth(state: PartitionState, waited: int, readiness: Readiness) -> bool
     examined = max(state.examined - state.frontier, 0)
     doubled = state.unexamined >= examined
     return doubled or (readiness.by_record_time and waited >= rules.interval_ms / CLOCK_PARTS)
-
-
-def _idle(state: PartitionState, now_ms: int, rules: RotationRules) -> bool:
-    return rules.idle_ms > 0 and now_ms - state.grown_ms >= rules.idle_ms
 
 
 def assignment(state: PartitionState, *, close: Reason | None = None) -> Assignment:

@@ -15,9 +15,10 @@ from kafka_s3.ops.doctor.bucket import Probe, Wanted, check_answer, check_rules
 from kafka_s3.ops.doctor.findings import Area, CheckResult
 from kafka_s3.ops.doctor.kafka import AREA, KafkaView, Reach, check_kafka, check_reader
 from kafka_s3.ops.doctor.registry import check_registry
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.bucket import BucketFacts
-from kafka_s3.store.options import StoreOptions, store_options
+from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.store import ObjectStore
 
 CONFIGURATION = Area("configuration")
@@ -92,4 +93,4 @@ def _storage(settings: Settings, services: ClientFactories) -> Iterator[CheckRes
         data_prefix=prefixes[0] if prefixes else None,
         open_states=paths.open_states() if settings.flag("tail.state.enable") else None,
     )
-    yield from Probe(services.store(options), facts, f"{paths.root}doctor/", wanted).findings()
+    yield from Probe(services.store(options), f"{paths.root}doctor/", wanted).findings()

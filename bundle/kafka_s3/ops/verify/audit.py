@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import DataKeys
-from kafka_s3.engine.control.settings_notes import read_notes
+from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.kafka.plain_reader import PlainReader
@@ -22,14 +22,14 @@ from kafka_s3.model.errors import LogDamaged, RegistryError
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.bucket import Bucket, Notify, silent
-from kafka_s3.ops.verify.check import AGAIN, Contents, SegmentRecords, check_content, check_count, check_room
+from kafka_s3.ops.verify.check import RESTORE_IT, Contents, SegmentRecords, check_content, check_count, check_room
 from kafka_s3.ops.verify.claims import SegmentSelection, gaps_within, read_claims
 from kafka_s3.ops.verify.evidence import Bounds, Cluster, bounds_of, rows_of_letters, with_evidence
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
 from kafka_s3.ops.verify.form import Form, first_version, form_of, same_since
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -86,9 +86,8 @@ class Audit:
         if names:
             first = first_version(bucket.claims.epochs, epoch, last=bucket.claims.last_version)
             bucket.compared_from = first
-            bucket.notes.append(
-                f"What commit entries before {first} wrote was counted, not compared: other settings held ({', '.join(names)})."
-            )
+            counted = f"What commit entries before {first} wrote was counted, not compared"
+            bucket.notes.append(f"{counted}: other settings held ({', '.join(names)}).")
 
     def _tally(self, tp: TopicPartition, bucket: Bucket, bounds: Bounds | None) -> PartitionTally:
         """By the values' texts while these are the same in Kafka and objects; from the first difference on by value, and by counts alone
@@ -118,14 +117,13 @@ def on_values(form: Form, findings: Sequence[Finding]) -> Iterator[str]:
     if form.counted:
         yield f"Values were counted, not compared: {form.counted}"
     if form.own_steps and any(one.kind in (FindingKind.WRONG_CONTENT, FindingKind.NOT_ACCOUNTED) for one in findings):
-        yield (
-            f"Values were compared as {', '.join(form.own_steps)} makes them now. Where a transform of your own may make something else of "
-            "the same record the next time, give it the attribute deterministic = False: then values are counted."
-        )
+        differs = "Where a transform of your own may make something else of the same record the next time"
+        way = "give it the attribute deterministic = False: then values are counted"
+        yield f"Values were compared as {', '.join(form.own_steps)} makes them now. {differs}, {way}."
 
 
 class TextsDiffer(Exception):
-    """The texts of values do not do to compare them: the topic-partition is to be looked at again, by value."""
+    """The texts of values differ, which does not say that values do: the topic-partition is checked once more, by value."""
 
     def __init__(self, by_value: Form) -> None:
         super().__init__()
@@ -169,8 +167,6 @@ class PartitionAudit:
     def _selected(self) -> Iterator[Segment]:
         return self._claims.selected(self._tp, self._bucket.selection)
 
-    # ------------------------------------------------------------ the topic-partition
-
     def _check_superseded(self) -> int:
         """What Kafka has at their offsets now comes with other segments: their objects alone are checked.
 
@@ -178,9 +174,9 @@ class PartitionAudit:
         """
         text = "the log went back, or its topic was recreated. What was written before is checked by its objects alone"
         self._bucket.notes.append(f"{self._tp}: {text}.")
-        again, twice = _offsets(one for one in self._claims.segments.of(self._tp) if one.is_current), 0
+        current, twice = _offsets(one for one in self._claims.segments.of(self._tp) if one.is_current), 0
         for segment in (segment for segment in self._selected() if segment.superseded):
-            copied = {file.key: _copied(file, again) if segment.read_again else 0 for file in segment.data}
+            copied = {file.key: _copied(file, current) if segment.read_again else 0 for file in segment.data}
             whole = [file for file in segment.files if copied.get(file.key) == file.records]
             gone = {file.key for file in whole if not self._bucket.holds(file)}
             kept = tuple(file for file in segment.files if file.key not in gone)
@@ -190,11 +186,11 @@ class PartitionAudit:
 
     def _written_before(self) -> int:
         """How many records of the current segments are in the bucket once more by older entries, which were not selected."""
-        again, twice = _offsets(one for one in self._selected() if one.is_current), 0
+        current, twice = _offsets(one for one in self._selected() if one.is_current), 0
         for segment in self._claims.segments.of(self._tp):
             if segment.read_again and not self._bucket.selection.takes(segment):
                 for file in segment.data:
-                    copied = _copied(file, again)
+                    copied = _copied(file, current)
                     last = copied and self._claims.keys.is_last_claim(file.key, segment.version)
                     twice += copied if last and self._bucket.holds(file) else 0
         return twice
@@ -212,8 +208,6 @@ class PartitionAudit:
             return
         text = f"The log stands at {until}, but Kafka ends at {self._bounds.head}: truncated, or a sink that read uncommitted records."
         self._found(FindingKind.LOG, str(self._tp), f"{text} Compare isolation.level and the topic's history.")
-
-    # ------------------------------------------------------------ a segment
 
     def _check_segment(self, segment: Segment, evidence: SegmentRecords | None) -> None:
         self._check_texts(evidence is None or not evidence.whole or self._letters_unread(segment))
@@ -247,8 +241,6 @@ class PartitionAudit:
         if differ and self._form.by_value is not None:
             raise TextsDiffer(self._form.by_value)
 
-    # ------------------------------------------------------------ a replay
-
     def _check_replay(self, segment: Segment, resolved: OffsetSet) -> None:
         """A replay's files against the dead letters that it resolves; Kafka is not needed for it."""
         contents, read = self._bucket.objects(segment)
@@ -262,7 +254,7 @@ class PartitionAudit:
         letters = self._bucket.dead.get(self._tp, {})
         rows = rows_of_letters([letters[offset] for offset in offsets if offset in letters], self._tp, form=self._form)
         if len(rows) < len(offsets) and segment.sure:
-            text = f"It resolves {len(offsets)} dead letters, of which {len(offsets) - len(rows)} are in no dead letter file. {AGAIN}"
+            text = f"It resolves {len(offsets)} dead letters, of which {len(offsets) - len(rows)} are in no dead letter file. {RESTORE_IT}"
             self._found(FindingKind.LOG, str(segment), text)
         elif self._is_compared(segment):
             resolved = SegmentRecords(rows, whole=True)
@@ -272,11 +264,9 @@ class PartitionAudit:
         """Whether no replay before has resolved a dead letter of these offsets."""
         twice = self._resolved.intersection(offsets)
         if twice:
-            text = f"{len(twice)} of its dead letters were resolved before. {AGAIN}"
+            text = f"{len(twice)} of its dead letters were resolved before. {RESTORE_IT}"
             self._found(FindingKind.TWICE, str(segment), text)
         self._resolved.update(offsets)
-
-    # ------------------------------------------------------------ both
 
     def _is_compared(self, segment: Segment) -> bool:
         """Whether values can be compared: their form allows it, and the settings were those of now."""
@@ -322,9 +312,9 @@ def _offsets(segments: Iterable[Segment]) -> OffsetSet:
     return OffsetSet().plus(OffsetSet(tuple(ranges)))
 
 
-def _copied(file: DataFile, again: OffsetSet) -> int:
-    """How many of an object's records were written once more, where these offsets were: the most that it can be, if it has gaps."""
-    return min(len(again.since(file.first_offset).before(file.last_offset + 1)), file.records)
+def _copied(file: DataFile, current: OffsetSet) -> int:
+    """How many of an object's records current segments have once more: the most that it can be, if it has gaps."""
+    return min(len(current.since(file.first_offset).before(file.last_offset + 1)), file.records)
 
 
 def _meets(file: DataFile, segment: Segment) -> bool:

@@ -15,7 +15,7 @@ from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.verify.check import AGAIN, check_info, check_letters, check_reading, expected_etag
+from kafka_s3.ops.verify.check import RESTORE_IT, check_info, check_letters, check_reading, expected_etag
 from kafka_s3.ops.verify.claims import Claims, Overlaps, SegmentSelection, Span, claimed_twice, read_claims
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.findings import Finding, FindingKind
@@ -78,7 +78,7 @@ class Bucket:
         return len(self.findings), len(self.notes), self._done
 
     def roll_back(self, savepoint: tuple[int, int, int], tp: TopicPartition) -> None:
-        """Forgets what was found since in a topic-partition, which is looked at again."""
+        """Forgets what was found since in a topic-partition, which is checked once more."""
         findings, notes, self._done = savepoint
         del self.findings[findings:], self.notes[notes:]
         self.forget_dead_letters(tp)
@@ -149,10 +149,8 @@ class Bucket:
             own = (TopicPartition(topic, named.topic_partition.partition) for topic in topics)
             if not any(self._verifies(tp, named.offset) for tp in own):
                 return None
-        text = (
-            "No commit entry claims it, so its records may be in the bucket twice. If no other program writes here (a second sink with the "
-            "same topics.dir, a copy by hand), remove it."
-        )
+        others = "If no other program writes here (a second sink with the same topics.dir, a copy by hand), remove it."
+        text = f"No commit entry claims it, so its records may be in the bucket twice. {others}"
         return Finding(FindingKind.ORPHAN, one.key, text)
 
     def _verifies(self, tp: TopicPartition, offset: int) -> bool:
@@ -210,7 +208,7 @@ class Bucket:
         resets = self.claims.segments.resets_after(tp, segment.version)
         fresh = {r.offset: r for r in letters if not any(r.offset in reset.to_read for reset in resets)}
         if known.keys() & fresh.keys():
-            text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {AGAIN}"
+            text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {RESTORE_IT}"
             self.findings.append(Finding(FindingKind.TWICE, file.key, text))
         known.update(fresh)
 
@@ -219,7 +217,7 @@ class Bucket:
         wanted = []
         for file in segment.files:
             if file.role is Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
-                continue  # read before; or a later claim stands for the key
+                continue  # read before; or a later claim counts for the key
             if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
                 wanted.append(file)
         contents: dict[str, Counter[Digest]] = {}
@@ -245,7 +243,7 @@ class Bucket:
         except (Unreadable, ObjectArchived) as error:
             return _unreadable(file, error)
         except ObjectMissing:
-            return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
+            return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {RESTORE_IT}")
 
 
 def _by_prefix(layout: DataKeys, topics: Iterable[str]) -> dict[str, list[str]]:
@@ -261,5 +259,5 @@ def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
         checked = "It lies in an archive: existence, size and ETag were checked, its content cannot be."
         text = f"{checked} Restore it to have it read, or look at later commits only (--since)."
         return Finding(FindingKind.ARCHIVED, file.key, text)
-    text = f"It cannot be read as {file.format} ({error}): damaged or overwritten. {AGAIN}"
+    text = f"It cannot be read as {file.format} ({error}): damaged or overwritten. {RESTORE_IT}"
     return Finding(FindingKind.UNREADABLE, file.key, text)

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.model.files import DataFile, Role
@@ -16,8 +17,10 @@ from kafka_s3.ops.verify.findings import Finding, FindingKind
 from kafka_s3.ops.verify.form import Letter, ObjectCount
 from kafka_s3.store.store import ObjectInfo, etag_of
 
-AGAIN = "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
-SHOWN = 5
+RESTORE_IT: Final = (
+    "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
+)
+SHOWN: Final = 5
 Contents = Mapping[str, Counter[Digest]]
 """The digests of the values of objects that were read well, by key."""
 
@@ -33,13 +36,13 @@ class SegmentRecords:
 def check_info(
     file: DataFile, info: ObjectInfo | None, *, pending: bool = False, opaque: bool = False
 ) -> Iterator[Finding]:
-    """Whether a claimed object is there as it was uploaded. `pending`: its upload can still be completed; `opaque`: ETags tell nothing."""
+    """Whether a claimed object is there as it was uploaded. `pending`: its upload can still be completed; `opaque`: ETags say nothing."""
     if info is None:
-        way = "Its upload is still pending: start the sink, which completes it." if pending else AGAIN
+        way = "Its upload is still pending: start the sink, which completes it." if pending else RESTORE_IT
         text = f"The log claims it for {_span(file)} of {file.topic_partition}, but it is not in the bucket. {way}"
         yield Finding(FindingKind.MISSING_OBJECT, file.key, text)
     elif info.size != file.bytes:
-        text = f"It has {info.size} bytes, the log claims {file.bytes}: it was overwritten. {AGAIN}"
+        text = f"It has {info.size} bytes, the log claims {file.bytes}: it was overwritten. {RESTORE_IT}"
         yield Finding(FindingKind.WRONG_SIZE, file.key, text)
     elif not opaque and (expected := expected_etag(file)) not in (None, info.etag):
         what = f"Its ETag is {info.etag}, its uploaded parts make {expected}"
@@ -51,20 +54,20 @@ def check_reading(file: DataFile, reading: ObjectCount) -> Iterator[Finding]:
     """Whether an object holds as many records as claimed."""
     count = reading.count
     if count is not None and count != file.records and not (reading.at_least and count > file.records):
-        text = f"It holds {count} records, the log claims {file.records}. {AGAIN}"
+        text = f"It holds {count} records, the log claims {file.records}. {RESTORE_IT}"
         yield Finding(FindingKind.WRONG_COUNT, file.key, text)
 
 
 def check_letters(file: DataFile, letters: Sequence[Letter]) -> Iterator[Finding]:
     """Whether a dead letter file holds the letters that are claimed, each once."""
     if len(letters) != file.records:
-        text = f"It holds {len(letters)} dead letters, the log claims {file.records}. {AGAIN}"
+        text = f"It holds {len(letters)} dead letters, the log claims {file.records}. {RESTORE_IT}"
         yield Finding(FindingKind.WRONG_COUNT, file.key, text)
     strangers = sum((letter.topic, letter.partition) != file.topic_partition for letter in letters)
     outside = sum(not file.first_offset <= letter.offset <= file.last_offset for letter in letters)
     if strangers or outside:
         what = f"{strangers} of another topic-partition, {outside} outside {_span(file)}"
-        text = f"Some of its dead letters are not those claimed: {what}. {AGAIN}"
+        text = f"Some of its dead letters are not those claimed: {what}. {RESTORE_IT}"
         yield Finding(FindingKind.WRONG_CONTENT, file.key, text)
     twice = [offset for offset, count in Counter(letter.offset for letter in letters).items() if count > 1]
     if twice:
@@ -84,7 +87,7 @@ def check_count(segment: Segment, evidence: SegmentRecords, *, dead: int) -> Ite
     found, claimed = len(evidence.rows), segment.written + segment.skipped + dead
     parts = f"{segment.written} written, {dead} dead letters, {segment.skipped} skipped"
     if found > claimed and segment.sure:
-        lost = f"{found - claimed} are lost. {AGAIN}"
+        lost = f"{found - claimed} are lost. {RESTORE_IT}"
         text = f"Kafka has {found} records, the log accounts for {claimed} ({parts}): {lost}"
         yield Finding(FindingKind.NOT_ACCOUNTED, str(segment), text)
     elif found < claimed and segment.sure and evidence.whole:
@@ -109,7 +112,7 @@ def check_content(
             strange = _strange(file, contents[file.key], offsets_of) - _count_within(unknown, file)
             if strange > 0:
                 wrong = True
-                text = f"{strange} of its {file.records} values are not those of Kafka's {_span(file)}, or too many. {AGAIN}"
+                text = f"{strange} of its {file.records} values are not those of Kafka's {_span(file)}, or too many. {RESTORE_IT}"
                 yield Finding(FindingKind.WRONG_CONTENT, file.key, text)
     if all(file.key in contents for file in segment.data if file.role is Role.VALUE):
         total: Counter[Digest] = Counter()
@@ -134,7 +137,7 @@ def _missing(
     without_value = segment.skipped + sum(file.records for file in segment.data if file.role is not Role.VALUE)
     spare = max(without_value - sum(row.null for row in live), 0)
     if len(missing) > spare and segment.sure:
-        text = f"The values at offsets {_some(missing)} are in none of the segment's objects, dead letters or skips. {AGAIN}"
+        text = f"The values at offsets {_some(missing)} are in none of the segment's objects, dead letters or skips. {RESTORE_IT}"
         yield Finding(FindingKind.NOT_ACCOUNTED, str(segment), text)
 
 

@@ -3,9 +3,9 @@
 The log's own fold says what follows from an entry; here all of it is kept, and checked. Segments of a topic-partition follow one another
 without a hole, but for gaps that entries declare. Damaged and missing entries are findings, not errors.
 
-A claimed key is kept as its 64-bit digest, salted anew in each run, so that tens of millions fit: that two keys of ten million share one
-happens once in 300,000 runs. An ETag is 32 bits: one of four billion objects that were overwritten with as many bytes passes for the one
-that is claimed. So are sizes: an object of 4 GiB more or less would be told by its ETag alone.
+A claimed key is kept as its 64-bit digest, with another salt in each run, so that tens of millions fit: that two keys of ten million
+share one happens once in 300,000 runs. An ETag is 32 bits: one of four billion objects that were overwritten with as many bytes passes for
+the one that is claimed. So are sizes: an object of 4 GiB more or less is found by its ETag alone.
 """
 
 from __future__ import annotations
@@ -219,12 +219,12 @@ class ClaimedKeys:
         return etag is None or int(self._etags[row]) == self._short(etag)
 
     def digest(self, text: str) -> int:
-        """What stands for a text."""
+        """The digest of a text."""
         content = text.encode("utf-8", "surrogatepass")
         return int.from_bytes(blake2b(content, digest_size=8, key=self._salt).digest(), "little")
 
     def _short(self, etag: str) -> int:
-        """What stands for an ETag; never NOT_LISTED."""
+        """An ETag in 32 bits; never NOT_LISTED."""
         return 1 + self.digest(etag) % LOW
 
     def _row(self, key: str) -> int | None:
@@ -323,7 +323,7 @@ class Claims:
             before = self.fold.frontier.get(tp)
             if before is None and self.fold.complete:
                 yield f"It moves {tp}, to which no entry before it gave a position."
-            elif before is not None and self.fold.is_sure(tp) and progress.frontier < before:
+            elif before is not None and tp in self.fold.sure and progress.frontier < before:
                 yield f"It moves {tp} back from {before} to {progress.frontier}, which only entries of kind position may."
 
     def _add_segment(self, segment: Segment, entry: CommitEntry) -> None:
@@ -358,7 +358,7 @@ def read_claims(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Cl
 
 
 def claimed_twice(claims: Claims) -> Iterator[Finding]:
-    """Keys that an entry claims although an earlier one does, whose offsets stood when it was written."""
+    """Keys that an entry claims although an earlier one does, whose segment was current when it was written."""
     versions = {version for repeated in claims.keys.repeated.values() for version in repeated}
     claimed: dict[str, list[tuple[int, DataFile]]] = {}
     numbered: dict[tuple[TopicPartition, int], list[tuple[int, int]]] = {}
@@ -371,11 +371,11 @@ def claimed_twice(claims: Claims) -> Iterator[Finding]:
                         claimed.setdefault(file.key, []).append((segment.version, file))
     for key, several in claimed.items():
         for (earlier, _), (later, file) in pairwise(sorted(several, key=lambda one: one[0])):
-            stood = (
+            current = (
                 not claims.segments.was_superseded(file.topic_partition, number, until, by=later)
                 for number, until in numbered.get((file.topic_partition, earlier), ())
             )
-            if file.role is not Role.POINTER and any(stood):
+            if file.role is not Role.POINTER and any(current):
                 text = f"Commit entries {earlier} and {later} both claim this object; the later has overwritten the earlier. {REPORT_IT}"
                 yield Finding(FindingKind.TWICE, key, text)
 

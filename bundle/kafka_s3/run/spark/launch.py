@@ -40,9 +40,9 @@ from kafka_s3.run.spark.source import (
     kafka_classes,
     reading_properties,
 )
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 

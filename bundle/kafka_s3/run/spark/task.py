@@ -35,9 +35,9 @@ from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.process import start_daemon
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.failures import AFTER_DEATH
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.conversion import names_schemas, reads_envelopes
 from kafka_s3.run.wiring.pipeline import has_reporter, make_pipeline
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 NO_TIMESTAMP_MS: Final = -1

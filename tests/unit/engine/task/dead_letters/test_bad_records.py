@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.config.read import pairs
 from kafka_s3.kafka.reader.settings import ReadScope
-from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines, write_lines
+from kafka_s3.model.dead_letters import DeadLetter, LetterLines, context_headers, read_letters
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
@@ -33,7 +33,8 @@ BYTES = st.none() | st.binary(max_size=20)
 @settings(max_examples=examples(60))
 @given(st.lists(LETTERS, max_size=4))
 def test_a_dead_letter_file_gives_back_what_was_written(letters: list[DeadLetter]) -> None:
-    assert read_lines(write_lines(letters)) == letters
+    lines = LetterLines()
+    assert read_letters(b"".join([*map(lines.line, letters), lines.end()])) == letters
 
 
 def test_the_context_headers_are_those_of_connect() -> None:
@@ -72,7 +73,7 @@ def test_a_bad_record_is_a_line_of_a_file_and_a_record_of_the_topic_as_it_was() 
 
     assert world.numbers() == {"topics/orders/partition=0/orders+0+0000000000.json": [0, 2]}
     (file,) = [file for entry in world.entries() for file in entry.files if file.role is Role.DEAD_LETTER]
-    (letter,) = read_lines(world.store.get(file.key))
+    (letter,) = read_letters(world.store.get(file.key))
     assert (letter.offset, letter.key, letter.value, letter.headers, letter.timestamp) == (
         1,
         BAD.key,
