@@ -43,9 +43,8 @@ from kafka_s3.engine.control.status import (
     SinkSnapshot,
     SinkState,
     all_snapshots,
-    check_line,
+    check_sink,
     health,
-    limits_with,
     partition_positions,
     sink_id,
     snapshot_of,
@@ -140,9 +139,9 @@ def check(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
-    known = snapshot_of(target.store, target.paths, seen_ms=now_ms())
-    limits = limits_with(known, lag=max_lag, delay_s=max_delay, dead_letters=max_dead_letters)
-    line, well = check_line(known, limits)
+    line, well = check_sink(
+        target.store, target.paths, seen_ms=now_ms(), max_lag=max_lag, max_delay_s=max_delay, max_dead_letters=max_dead_letters
+    )  # fmt: skip
     typer.echo(
         json.dumps({"sink": target.name, "well": well, "text": line})
         if output is OutputFormat.JSON
