@@ -38,7 +38,7 @@ from kafka_s3.engine.control.status import Lag, SinkSnapshot, is_known, sink_id
 from kafka_s3.engine.control.stored_settings import replace_config, store_config
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.states import KeptFiles
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.timing import age, now_ms
 from kafka_s3.ops.positions import written_ago
@@ -141,7 +141,7 @@ def delete(
             "group stands, or anew, and may write records a second time. Data and dead letter files stay."
         )
         confirm(None if yes else f"Delete {len(keys)} objects of {target.folder}{target.name}/?")
-    removed = KeptFiles(target.store, target.paths).remove_all() if with_log else 0
+    removed = OpenFileStates(target.store, target.paths).remove_all() if with_log else 0
     for key in keys:
         removed += target.store.head(key) is not None
         target.store.delete(key)

@@ -28,7 +28,7 @@ from kafka_s3.cli.arguments import (
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.open_files.states import KeptFiles
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.followers.group_offsets import GroupOffsets
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import ConfigError, Problem, SourceError
@@ -81,7 +81,7 @@ def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    held = KeptFiles(log.store, log.paths).held(log.load())
+    held = OpenFileStates(log.store, log.paths).first_unread(log.load())
     rows = read_positions(
         log.state, brokers, topics=configured_topics(settings, brokers), group=group_of(settings), held=held
     )

@@ -357,7 +357,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
         yield "heartbeat", f"{age(now_ms - beat.beat_ms)} ago ({beat.phase}), every {beat.interval_ms / 1000:g} s"
         if beat.last_round_ms is not None:
             yield "last round", _iso(beat.last_round_ms)
-        looked = "" if known.lag.looked_ms is None else f" (looked {age(now_ms - known.lag.looked_ms)} ago)"
+        looked = "" if known.lag.polled_ms is None else f" (looked {age(now_ms - known.lag.polled_ms)} ago)"
         yield "lag", f"{known.lag}{looked}; records of files that are still open count"
         if beat.delay is not None:
             yield (

@@ -125,7 +125,12 @@ class ConnectNames(ObjectNames, DataKeys):
 
     def prefix_of(self, topic: str) -> str:
         """The topic's folder."""
-        return f"{topics_root(self.topics_dir, self.directory_delim)}{topic}{self.directory_delim}"
+        return f"{self.root}{topic}{self.directory_delim}"
+
+    @property
+    def root(self) -> str:
+        """What every key begins with."""
+        return topics_root(self.topics_dir, self.directory_delim)
 
     def read(self, key: str, topic: str) -> ObjectKey | None:
         """By the end of the key: in any folder, for a transform may have chosen it, and with offsets of any width."""
@@ -171,7 +176,7 @@ class ConnectNames(ObjectNames, DataKeys):
 
     def folder_topic(self, file: DataFile) -> str:
         """What is between `topics.dir` and the encoded partition; tables and routers do not go together."""
-        start = len(topics_root(self.topics_dir, self.directory_delim))
+        start = len(self.root)
         end = file.key.find(f"{self.directory_delim}{file.encoded_partition}{self.directory_delim}", start)
         return file.key[start:end] if end > start and not self.tables else file.topic
 
@@ -219,7 +224,7 @@ class TemplateNames(ObjectNames, DataKeys):
         moment = datetime.fromtimestamp(self.now_ms // 1000, UTC).strftime(_TIME)
         own = {"topic": topic, "partition": str(partition), "offset": str(offset).zfill(self.pad_width), "time": moment}
         directory = _filled(self.directory, {"topic": folder or topic, "directory": encoded_partition})
-        return f"{topics_root(self.topics_dir, '/')}{directory}/{_filled(self.name, own)}{extension}"
+        return f"{self.root}{directory}/{_filled(self.name, own)}{extension}"
 
     def at_time(self, now_ms: int) -> TemplateNames:
         """The names of files that are begun at that time."""
@@ -264,7 +269,12 @@ class TemplateNames(ObjectNames, DataKeys):
 
     @property
     def _folder(self) -> str:
-        return f"{topics_root(self.topics_dir, '/')}{self.directory}"
+        return f"{self.root}{self.directory}"
+
+    @property
+    def root(self) -> str:
+        """What every key begins with."""
+        return topics_root(self.topics_dir, "/")
 
 
 def connect_template(file_delim: str) -> str:

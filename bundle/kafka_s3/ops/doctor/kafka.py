@@ -18,7 +18,7 @@ from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
 from kafka_s3.ops.doctor.findings import Area, CheckResult
-from kafka_s3.run.wiring.clients import group_of, topic_names
+from kafka_s3.run.wiring.clients import group_of, wanted_topics
 from kafka_s3.run.wiring.pipeline import rotation_rules
 
 AREA: Final = Area("kafka")
@@ -43,7 +43,7 @@ def check_kafka(settings: Settings, brokers: KafkaBrokers) -> Iterator[CheckResu
     """Everything that the sink needs of Kafka; one finding where the brokers do not answer at all."""
     try:
         cluster = brokers.cluster_id()
-        names = topic_names(settings, brokers)
+        names = wanted_topics(settings, brokers)
         found = brokers.describe(names)
     except SourceError as error:
         yield AREA.failed("brokers", str(error))
@@ -220,7 +220,7 @@ def _judged(configured: str, place: TopicPartition, reason: str | None) -> Check
 def _any_place(settings: Settings, brokers: KafkaBrokers) -> TopicPartition | None:
     try:
         brokers.cluster_id()
-        topics = brokers.describe(topic_names(settings, brokers)).values()
+        topics = brokers.describe(wanted_topics(settings, brokers)).values()
     except SourceError:
         return None
     return next((TopicPartition(topic.name, topic.partitions[0]) for topic in topics if topic.partitions), None)

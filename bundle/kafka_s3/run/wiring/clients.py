@@ -48,7 +48,7 @@ def group_of(settings: Settings) -> str:
     return settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
 
 
-def topic_names(settings: Settings, brokers: Brokers) -> list[str]:
+def wanted_topics(settings: Settings, brokers: Brokers) -> list[str]:
     """The topics that the configuration names, or that its pattern matches now. Raises SourceError."""
     pattern = settings.optional_text("topics.regex")
     if not pattern:
@@ -58,7 +58,7 @@ def topic_names(settings: Settings, brokers: Brokers) -> list[str]:
 
 def configured_topics(settings: Settings, brokers: Brokers) -> dict[str, Topic]:
     """The configured topics that Kafka has."""
-    return brokers.describe(topic_names(settings, brokers))
+    return brokers.describe(wanted_topics(settings, brokers))
 
 
 def ask_bucket(settings: Settings, notify: Callable[[str], None]) -> None:

@@ -298,6 +298,15 @@ def test_an_object_that_holds_others_than_the_log_counts_stops_it() -> None:
         restored(world, MemoryTarget(world.kafka), to="other")
 
 
+@pytest.mark.parametrize("left", [20, -1])
+def test_a_gzip_object_that_is_cut_off_stops_a_restore_by_names(left: int) -> None:
+    world = numbered(3, **{"s3.compression.type": "gzip"})
+    (key,) = [key for key in world.store.objects if not key.startswith(STATE)]
+    world.store.put(key, world.store.get(key)[:left])
+    with pytest.raises(ObjectUnreadable, match="the last gzip member has no end"):
+        restored(world, MemoryTarget(world.kafka), by_name=True)
+
+
 def test_dead_letters_overlapping_directories_and_the_sinks_own_topic_are_said() -> None:
     world = written(
         {"flush.size": "4", **TOLERANT, **FIELD},
