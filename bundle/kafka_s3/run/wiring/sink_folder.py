@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from kafka_s3 import __version__
@@ -14,6 +13,7 @@ from kafka_s3.engine.control.status import is_known, sink_names
 from kafka_s3.engine.control.stored_settings import StoredConfig, plain_secrets
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.timing import iso_time
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.credentials import Credentials, Provider
 from kafka_s3.store.options import StoreOptions, quick
@@ -65,8 +65,7 @@ def stored_config(settings: Settings, *, now_ms: int) -> StoredConfig:
     problems = [*plain_secrets(settings.source), *plain_secrets(worker)]
     if problems:
         raise ConfigError(problems)
-    at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return StoredConfig(settings.name, at, __version__, dict(settings.source), worker)
+    return StoredConfig(settings.name, iso_time(now_ms), __version__, dict(settings.source), worker)
 
 
 def named_folder(
