@@ -15,7 +15,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.status import check_sink
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import job_parser, leave, look_at_each
-from kafka_s3.run.wiring.sink_folder import folder_of
+from kafka_s3.run.wiring.bucket import folder_of
 
 
 def check(settings: Settings, given: Namespace) -> tuple[str, bool]:

@@ -53,8 +53,8 @@ from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import age, now_ms
+from kafka_s3.run.wiring.bucket import SinkFolder, folder_of
 from kafka_s3.run.wiring.running import stop_on_signals
-from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of
 
 ReadHealth = Callable[[], Mapping[str, SinkHealth]]
 """The health of each sink by its name. Raises StorageError."""

@@ -42,6 +42,7 @@ from kafka_s3.run.spark.source import (
 )
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
+from kafka_s3.run.wiring.pipeline import task_plan
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
@@ -77,17 +78,17 @@ def _reader_choice(
 ) -> Callable[[TopicPartition], ReadRanges]:
     """Who reads, by `tasks.run.on` and `kafka.reader`."""
     servers, reader = settings.text("kafka.bootstrap.servers"), KafkaReader(settings.text("kafka.reader"))
-    consumer = reading_properties(properties, kafka_classes(os.environ))
-    spark_source = SparkSource(spark, settings, bootstrap_servers=servers, kafka=consumer)
+    consumer, plan = reading_properties(properties, kafka_classes(os.environ)), task_plan(settings)
+    spark_source = SparkSource(spark, plan, bootstrap_servers=servers, kafka=consumer)
     on_driver = settings.text("tasks.run.on") == "driver"
     by_spark = UnreadableFallback(
         DriverSource(spark_source).run_on_driver if on_driver else spark_source.run_job,
-        settings,
+        plan,
         PlainReader(servers, properties=properties),
     ).run_with_fallback
     if on_driver or reader is KafkaReader.SPARK:
         return lambda _: by_spark
-    tasks = TasksSource(spark, settings, bootstrap_servers=servers, properties=properties).run_reading_tasks
+    tasks = TasksSource(spark, plan, bootstrap_servers=servers, properties=properties).run_reading_tasks
     if reader is KafkaReader.TASKS:
         return lambda _: tasks
     check = partial(Trial(servers, properties).check, spark)
