@@ -157,15 +157,10 @@ class OpenStates:
         return True
 
     def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[HintedState]:
+        ids = log.topic_ids
         return [
             HintedState(
-                tp,
-                log.topic_ids.get(tp.topic, ""),
-                self.fingerprint,
-                one.rotation_ms,
-                one.tail,
-                one.open_state,
-                one.open_epoch,
+                tp, ids.get(tp.topic, ""), self.fingerprint, one.rotation_ms, one.tail, one.open_state, one.open_epoch
             )
             for tp, one in partitions.items()
             if one.open_state is not None
