@@ -15,8 +15,8 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.errors import TableError
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,6 @@ import pandas as pd
 
 from figures.data import DAY_MS, Window
 from figures.units import duration_text, size_text
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.forecast import Prices
 from reading.frames import NO_TIME, counted_files
@@ -175,13 +174,18 @@ class _Pace:
     fill_ms: float
 
 
-def advice(files: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None) -> list[Advice]:
-    """One piece for each topic whose middle file is below SMALL, by the reason that closes most of its files, unless nothing would help."""
+def advice(
+    files: pd.DataFrame, window: Window, *, target_bytes: int, in_effect: Callable[[str], int] | None
+) -> list[Advice]:
+    """One piece for each topic whose middle file is below SMALL, by the reason that closes most of its files, unless nothing would help.
+
+    `in_effect` gives the number of a setting, where the settings are known.
+    """
     rows = counted_files(files, "topic", "partition", "encoded", "bytes", "records", "reason")
     found = []
     for topic, own in rows.groupby("topic", observed=True):
         if len(own) >= ENOUGH and middle(own["bytes"]) < min(SMALL, target_bytes / 2):
-            found.append(_advice(str(topic), own, window, target_bytes=target_bytes, settings=settings))
+            found.append(_advice(str(topic), own, window, target_bytes=target_bytes, in_effect=in_effect))
     return [one for one in found if one is not None]
 
 
@@ -196,7 +200,7 @@ def _per_directory(files: pd.DataFrame) -> Numbers:
 
 
 def _advice(
-    topic: str, own: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None
+    topic: str, own: pd.DataFrame, window: Window, *, target_bytes: int, in_effect: Callable[[str], int] | None
 ) -> Advice | None:
     counts, median = own["reason"].value_counts(), middle(own["bytes"])
     reason, most = str(counts.index[0]), float(np.median(_per_directory(own)))
@@ -208,7 +212,7 @@ def _advice(
     pace = own["bytes"].sum() / max(window.until_ms - window.since_ms, 1) / max(own["partition"].nunique(), 1)
     aim = min(target_bytes, most)
     about = _Pace(aim, max(own["bytes"].sum() / max(own["records"].sum(), 1), 1), median, aim / max(pace, 1e-9))
-    setting, value, price = _change(reason, about, settings)
+    setting, value, price = _change(reason, about, in_effect)
     return Advice(
         topic,
         why,
@@ -240,11 +244,11 @@ def _above(files: pd.DataFrame) -> pd.DataFrame:
     return files.assign(encoded=placed)
 
 
-def _change(reason: str, about: _Pace, settings: Settings | None) -> tuple[str, str, str]:
+def _change(reason: str, about: _Pace, in_effect: Callable[[str], int] | None) -> tuple[str, str, str]:
     """Setting, value, and what has to be borne for it."""
     wait = f"a file then takes about {duration_text(about.fill_ms)} to fill at this pace"
     if reason in BY_CLOCK:
-        times, now = about.aim / max(about.median, 1), _number(settings, reason)
+        times, now = about.aim / max(about.median, 1), _number(in_effect, reason)
         value = str(min(_round(now * times), DAY_MS)) if now else f"{_round(times)} times what it is (a day at most)"
         return reason, value, f"records become visible that much later; {wait}"
     if reason == Reason.FLUSH_BYTES:
@@ -272,9 +276,9 @@ _OTHERS: Final[Mapping[str, tuple[str, str, str]]] = {
 }  # fmt: skip
 
 
-def _number(settings: Settings | None, key: str) -> int:
+def _number(in_effect: Callable[[str], int] | None, key: str) -> int:
     try:
-        return settings.number(key) if settings is not None else 0
+        return in_effect(key) if in_effect is not None else 0
     except (KeyError, TypeError):
         return 0
 

@@ -13,8 +13,8 @@ from figures.charts import Axis
 from figures.data import MINUTE_MS, Window, narrowed, selected, throughput, totals, totals_of_topics, wall, within
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.engine.control.commands import StoredConfig
 from kafka_s3.engine.control.status import SinkHealth, health
+from kafka_s3.engine.control.stored_settings import StoredConfig
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
 from page import resources

@@ -1,6 +1,6 @@
 """What does a sink's whole log say, at any moment, without waiting? A thread reads it bit by bit, newest first; pages take what is there.
 
-1. The state of the sink (`known_of`: newest checkpoint, the entries behind it, heartbeat) and its newest entries come first.
+1. The state of the sink (`snapshot_of`: newest checkpoint, the entries behind it, heartbeat) and its newest entries come first.
 2. Then the older ones: closed stretches as tables, what is in none entry by entry; until everything is there, or MOST_FILES files.
 3. Later looks, only while somebody watches, read the entries that are new.
 """
@@ -13,9 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_s3.engine.control.commands import StoredConfig, read_stored_config
-from kafka_s3.engine.control.settings_notes import NotedSettings, read_notes
-from kafka_s3.engine.control.status import SinkSnapshot, known_of
+from kafka_s3.engine.control.status import SinkSnapshot, snapshot_of
+from kafka_s3.engine.control.stored_settings import NotedSettings, StoredConfig, read_notes, read_stored_config
 from kafka_s3.engine.log.entry import read_entry
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
@@ -125,7 +124,7 @@ class History:
         self._recognise()
         if self._damage:
             self._ahead.forget()  # somebody may have restored an entry
-        known = known_of(self._ahead, self._paths, seen_ms=self._clock_ms())
+        known = snapshot_of(self._ahead, self._paths, seen_ms=self._clock_ms())
         top = known.log.version if known.log is not None else self._listed_top()
         if top < self._top:
             self._forget()

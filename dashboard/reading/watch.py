@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.engine.control.status import READERS, SinkSnapshot, glance_of, state_folders
+from kafka_s3.engine.control.status import READERS, SinkSnapshot, quick_snapshot_of, state_folders
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.store.store import ObjectStore
 from reading.background import Background
@@ -68,7 +68,7 @@ class Watch:
         self.sight = Sight(tuple(known), tuple(one.name for one in known), self._clock_ms())
 
     def _known(self, name: str) -> SinkSnapshot | None:
-        known = glance_of(self._sinks[name], StatePaths(self._prefix, name), seen_ms=self._clock_ms())
+        known = quick_snapshot_of(self._sinks[name], StatePaths(self._prefix, name), seen_ms=self._clock_ms())
         if known is not None and known.damage:
             self._sinks[name].forget()  # somebody may restore what is damaged
         return known

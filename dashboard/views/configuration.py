@@ -12,8 +12,7 @@ from figures import data
 from figures.text import plain
 from kafka_s3.connect.config.options.table import option_of
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.engine.control.commands import StoredConfig
-from kafka_s3.engine.control.settings_notes import NotedSettings, changes
+from kafka_s3.engine.control.stored_settings import NotedSettings, StoredConfig, changes
 from page import parts
 from page.scene import Scene
 

@@ -10,7 +10,6 @@ import streamlit as st
 from figures import delta
 from figures.text import ago, plain
 from figures.units import size_text
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import SinkError
 from page import parts, resources, states
 from page.asking import asked
@@ -45,17 +44,13 @@ def render(scene: Scene) -> None:
 def _none(scene: Scene) -> None:
     """Why there is nothing to show."""
     settings = scene.settings
-    if settings is not None and _written_by_spark(settings):
+    if settings is not None and settings.flag("delta.enable") and settings.text("delta.writer") == "spark":
         text = "Spark writes this sink's tables (`delta.writer=spark`): only the catalog knows them; `kafka-s3 delta check` compares them."
     elif settings is not None and not settings.flag("delta.enable"):
         text = "This sink keeps no Delta table. `delta.enable=true` makes one over its Parquet objects, without a copy."
     else:
         text = "No Delta table is seen beside the objects of this sink. The dashboard needs `s3:GetObject` on their `_delta_log/`."
     st.info(text, icon=":material/table_rows:")
-
-
-def _written_by_spark(settings: Settings) -> bool:
-    return settings.flag("delta.enable") and settings.text("delta.writer") == "spark"
 
 
 def _figures(scene: Scene, table: TableLog, objects: pd.DataFrame) -> None:

@@ -108,7 +108,8 @@ def _advice(scene: Scene) -> None:
     aim, settings = TARGETS[str(target)], scene.settings
 
     def advice(frames: Frames) -> list[rotations.Advice]:
-        return rotations.advice(frames.files, scene.at_work, target_bytes=aim, settings=settings)
+        in_effect = None if settings is None else settings.number
+        return rotations.advice(frames.files, scene.at_work, target_bytes=aim, in_effect=in_effect)
 
     every = scene.kept_for_all("advice", advice, aim, settings is None)
     found = [one for one in every if scene.wants(one.topic)]

@@ -137,7 +137,7 @@ def _read_by_task(
         ranges = [
             OffsetRange(TopicPartition(topic, shares[at][0]), 0, shares[at][1]) for at in batch.column(0).to_pylist()
         ]
-        for _, batches in RangeReader(servers, {}).read(ranges):
+        for _, batches in RangeReader(servers, {}).read_ranges(ranges):
             yield from _count(batches)
 
 

@@ -19,12 +19,13 @@ from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.benchmarks.support import BUCKET
 from tests.benchmarks.topics import value
 from tests.support.configurations import BASE, STATE
+from tests.support.memory_limit import MemoryLimit
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 
 TICK = 0.1
 MB = 1 << 20
-IDLE = {"linger.ms": 20, "batch.size": 1 << 19, "queue.buffering.max.messages": 1_000_000}
+IDLE = {"linger.ms": 20, "batch.size": 1 << 19, "queue.buffering.max.messages": 1_000_000, "message.max.bytes": 1 << 21}
 
 
 class Traffic:
@@ -37,12 +38,18 @@ class Traffic:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
+    def record(self, number: int) -> dict[str, Any]:
+        """Value, and what else is sent of the record of that number."""
+        return {"value": value(number)}
+
     def send(self, records: int) -> None:
         """Sends so many at once."""
         for _ in range(records):
             while True:
                 try:
-                    self._producer.produce(self._topic, value(self.sent), partition=self.sent % self._partitions)
+                    self._producer.produce(
+                        self._topic, **self.record(self.sent), partition=self.sent % self._partitions
+                    )
                     break
                 except BufferError:
                     self._producer.poll(0.1)
@@ -80,6 +87,8 @@ class Sample:
     handles: int
     uploads: int
     states: int
+    limited_mb: float
+    """What all hold together, where they have a limit: memory that forked workers share is counted once."""
 
 
 @dataclass
@@ -89,6 +98,7 @@ class RunningSink:
     server: EmbeddedS3
     config: dict[str, str]
     folder: Path
+    limit: MemoryLimit | None = None
     process: SinkProcess = field(init=False)
 
     def __enter__(self) -> RunningSink:
@@ -96,6 +106,8 @@ class RunningSink:
         path.write_text(json.dumps(self.config))
         command = ["-m", "kafka_s3", "run", str(path), "--log-format", "json", "--cores", "2"]
         self.process = SinkProcess(command, self.folder / f"{self.config['name']}.log").start()
+        if self.limit is not None:
+            self.limit.add(self._pid)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -135,7 +147,10 @@ class RunningSink:
                 else:
                     workers += size
         pending, states = self._pending(), len(self.keys(self.open_folder))
-        return Sample(time.monotonic() - began, driver / MB, java / MB, workers / MB, threads, handles, pending, states)
+        limited = self.limit.held / MB if self.limit is not None else 0.0
+        return Sample(
+            time.monotonic() - began, driver / MB, java / MB, workers / MB, threads, handles, pending, states, limited
+        )
 
     @property
     def open_folder(self) -> str:

@@ -121,8 +121,8 @@ class Growing:
 
     def __init__(self, objects: EmbeddedS3) -> None:
         from kafka_s3.followers.delta.table import Table
+        from kafka_s3.run.wiring.bucket import store_options
         from kafka_s3.store.client import RustOptions
-        from kafka_s3.store.options import store_options
         from kafka_s3.store.s3 import S3Store
 
         config = {

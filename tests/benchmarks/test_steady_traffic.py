@@ -22,8 +22,8 @@ import pytest
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.commands import CommandRequest, ask_pause, ask_resume
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3

@@ -69,7 +69,7 @@ def cost_us(chain: Chain, run: Run) -> float:
     spent = []
     for _ in range(ROUNDS):
         begun = time.process_time()
-        found = chain.through([run], ORDERS)
+        found = chain.transform_runs([run], ORDERS)
         spent.append(time.process_time() - begun)
         assert sum(len(one) for one in found.runs) == len(run)
     return min(spent) / len(run) * 1e6
@@ -89,6 +89,6 @@ def test_what_no_columns_can_do_is_done_record_by_record_with_the_same_values() 
     found = cost_us(CHAIN, text(RECORDS // 5))
     print(f"\nInsertField, ReplaceField, Cast of JSON without schema, record by record: {found:.1f} us a record")
     by_record, by_column = (
-        [one.values.objects() for one in CHAIN.through([make(300)], ORDERS).runs] for make in (text, columns)
+        [one.values.objects() for one in CHAIN.transform_runs([make(300)], ORDERS).runs] for make in (text, columns)
     )
     assert by_record == by_column

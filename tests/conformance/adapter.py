@@ -21,12 +21,12 @@ from kafka_s3.connect.registry.options import subject
 from kafka_s3.connect.registry.wire_format import MessageIndexes, framed, payloads
 from kafka_s3.connect.schemas.compatibility import Compatibility, SchemaDecision, schema_decision
 from kafka_s3.connect.schemas.connect import read_schema
-from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.rotation import next_rotation
 from kafka_s3.model.errors import ConfigError, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.objects.block_gzip_form import position_in_bucket
 from kafka_s3.run.wiring.conversion import transform_chain
 from kafka_s3.run.wiring.pipeline import block_names, make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
@@ -201,7 +201,7 @@ def wire_format(vector: dict[str, Any]) -> dict[str, Any]:
     if found.failures:
         return {"error": found.failures[0][1]}
     answers = {}
-    for name, rows, starts in found.groups:
+    for name, rows, starts in found.by_schema:
         answers = {"schema_id": name.id, "payload_hex": payloads(values, rows, starts)[0].as_py().hex()}
         if name.indexes is not None:
             answers["message_indexes"] = list(name.indexes)

@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.faults import Fault, FaultyStore
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.kafka.reader.whole_records import WholeRecords
+from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import brokers_of, consumer_properties
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -31,7 +31,7 @@ class OwnProcess:
 
     def _outcome(self, wanted: Assignment) -> TaskOutcome:
         servers = self.settings.text("kafka.bootstrap.servers")
-        kafka = WholeRecords(servers, properties=consumer_properties(self.settings))
+        kafka = PlainReader(servers, properties=consumer_properties(self.settings))
         batches = kafka.batches(wanted.topic_partition, wanted.first_unread, until=wanted.until)
         return make_pipeline(self.settings).outcome(wanted, batches, self.store)
 

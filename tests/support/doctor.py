@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_s3.connect.config.validate import validate
@@ -12,7 +12,7 @@ from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus
 from kafka_s3.store.bucket import BucketAnswer, LifecycleRule
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import ListedUpload, ObjectStore
+from kafka_s3.store.store import ObjectStore
 from tests.support.memory_world import BASE
 
 DAY_MS = 86_400_000
@@ -71,7 +71,6 @@ class Facts:
     rules: tuple[LifecycleRule, ...] = ()
     state: str = ""
     rules_refused: StorageError | None = None
-    listing_refused: StorageError | None = None
 
     def ask(self) -> BucketAnswer:
         return self.answer
@@ -83,11 +82,6 @@ class Facts:
 
     def versioning(self) -> str:
         return self.state
-
-    def pending(self, prefix: str) -> Iterator[ListedUpload]:
-        if self.listing_refused is not None:
-            raise self.listing_refused
-        return iter(())
 
 
 def diagnosed(

@@ -10,10 +10,10 @@ from typing import Any
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from kafka_s3.testing.services.s3 import REGION, EmbeddedS3

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_s3.model.text import Secret
-from kafka_s3.store.options import StoreOptions, store_options
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.store.options import StoreOptions
 
 DEFAULTS = {
     "s3.bucket.name": "bucket",

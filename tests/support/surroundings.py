@@ -10,7 +10,7 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.files import Reason
-from kafka_s3.store.options import store_options
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.s3 import S3Store
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE

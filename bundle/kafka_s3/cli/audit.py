@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat, check_topic, composed, sink_settings, time_of
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.text import printable
@@ -28,8 +28,8 @@ from kafka_s3.ops.explain.answer import Account, Answer, Outcome
 from kafka_s3.ops.verify.audit import audit_of, kafka_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 About = Annotated[
@@ -76,7 +76,7 @@ def verify(
     audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else kafka_of(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
-            audit.tell = bar.show
+            audit.notify = bar.show
         report = audit.run()
     if output is OutputFormat.JSON:
         show_json(report.document())
@@ -97,10 +97,8 @@ def _check_topic(settings: Settings, topic: str) -> None:
 
 def print_report(report: Report, out: Console) -> None:
     """The report for people: a table of what was looked at, then what was found."""
-    table = Table(title=f"Sink {report.sink}: {report.entries:,} commit entries", title_justify="left")
-    table.add_column("topic-partition")
-    for name in COLUMNS:
-        table.add_column(name, justify="right")
+    title = f"Sink {report.sink}: {report.entries:,} commit entries"
+    table = new_table(title, left=["topic-partition"], right=COLUMNS)
     for tally in report.tallies:
         table.add_row(str(tally.topic_partition), *_cells(tally))
     show_table(out, table)
@@ -157,12 +155,12 @@ def explain(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."""
-    from kafka_s3.kafka.reader.whole_records import WholeRecords
+    from kafka_s3.kafka.plain_reader import PlainReader
     from kafka_s3.ops.explain.inquiry import explain as explained
     from kafka_s3.run.wiring.clients import consumer_properties
 
     servers = settings.text("kafka.bootstrap.servers")
-    kafka = None if no_kafka else WholeRecords(servers, properties=consumer_properties(settings))
+    kafka = None if no_kafka else PlainReader(servers, properties=consumer_properties(settings))
     answer = explained(settings, about, store=S3Store(store_options(settings)), kafka=kafka)
     if output is OutputFormat.JSON:
         show_json(answer.document())

@@ -48,7 +48,7 @@ from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.run.spark.process import SharedSession
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
-from kafka_s3.run.wiring.running import attended, run_until_drained, stop_on_signals
+from kafka_s3.run.wiring.running import open_session, run_until_drained, stop_on_signals
 from kafka_s3.testing.services.demo_records import (
     ORDERS_COUNT,
     ORDERS_TOPICS,
@@ -173,8 +173,8 @@ def _start(
     """A sink with its bucket, and with a heartbeat as long as `stack` is open."""
     services.s3.create_bucket(settings.text("s3.bucket.name"))
     observer = ProgressObserver(bar)
-    attendance = stack.enter_context(attended(settings, observer=observer, clock_ms=now_ms))
-    return _RunningSink(path, settings, observer, made(settings, attendance.heartbeat), attendance.channel)
+    sink_session = stack.enter_context(open_session(settings, observer=observer, clock_ms=now_ms))
+    return _RunningSink(path, settings, observer, made(settings, sink_session.heartbeat), sink_session.channel)
 
 
 @contextmanager

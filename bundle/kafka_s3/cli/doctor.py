@@ -17,7 +17,6 @@ from kafka_s3.cli.display import console, show_line
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
 from kafka_s3.run.wiring.clients import brokers_of, why_tasks_cannot_read
-from kafka_s3.store.bucket import S3Bucket
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
 
@@ -51,12 +50,7 @@ def services(open_clients: ExitStack) -> ClientFactories:
         open_clients.callback(made.close)
         return made
 
-    def facts(options: StoreOptions) -> S3Bucket:
-        made = S3Bucket(options)
-        open_clients.callback(made.close)
-        return made
-
-    return ClientFactories(brokers_of, store, facts, why_tasks_cannot_read)
+    return ClientFactories(brokers_of, store, store, why_tasks_cannot_read)
 
 
 def print_results(out: Console, findings: Iterable[CheckResult]) -> list[CheckResult]:

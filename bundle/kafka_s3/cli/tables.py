@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table as TextTable
 
 from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
@@ -153,8 +152,8 @@ def ddl(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.followers import tables_of_sink
-    from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store
 
     tables = list(tables_of_sink(settings, S3Store(store_options(settings)), topic or ()))
@@ -219,10 +218,8 @@ def maintain_tables(
 
 def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:
     """One table: before and after, or in a dry run how it is and what would be deleted."""
-    text = TextTable(title=f"{done.topic}, version {done.after.version}", title_justify="left")
-    text.add_column("")
-    for column in ("now",) if dry else ("before", "after"):
-        text.add_column(column, justify="right")
+    columns = ("now",) if dry else ("before", "after")
+    text = new_table(f"{done.topic}, version {done.after.version}", left=[""], right=columns)
     before, after = _lines(done.before), _lines(done.after)
     for name, value in before.items():
         text.add_row(name, value) if dry else text.add_row(name, value, after[name])
@@ -272,8 +269,8 @@ def _opened(settings: Settings) -> _Here:
 
 
 def _here(settings: Settings) -> _Here:
+    from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.pipeline import state_paths
-    from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store
 
     store = S3Store(store_options(settings))
@@ -291,10 +288,10 @@ def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
 def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
     from kafka_s3.connect.naming.table_names import TableNames
     from kafka_s3.followers.delta.check import check_copy
-    from kafka_s3.run.wiring.delta import place_of
+    from kafka_s3.run.wiring.delta import position_key
 
-    names, place = TableNames(here.settings.text("delta.table.name")), place_of(here.settings)
-    return [check_copy(here.log, here.store, place, topic=topic, name=str(names.of(topic))) for topic in topics]
+    names, key = TableNames(here.settings.text("delta.table.name")), position_key(here.settings)
+    return [check_copy(here.log, here.store, key, topic=topic, name=str(names.of(topic))) for topic in topics]
 
 
 def print_checks(found: Iterable[TableCheck], out: Console) -> None:

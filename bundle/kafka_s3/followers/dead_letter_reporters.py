@@ -12,8 +12,8 @@ from typing import Any, Final
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.followers.position import FollowerPosition
-from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines
+from kafka_s3.engine.loop.followers import FollowerPosition
+from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_letters
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import Role
 from kafka_s3.model.protocols import Brokers, Message
@@ -51,7 +51,7 @@ class DeadLetterTopic:
         if log.state.version <= done:
             return
         for entry in log.entries_since(done):
-            lists = _letter_lists(entry, self.store, warn=self._missing)
+            lists = _letter_lists(entry, self.store, warn=lambda text: self._warn(f"{text} Its letters are not sent."))
             first = next(lists, None)
             if first is not None:
                 self.report(
@@ -85,9 +85,6 @@ class DeadLetterTopic:
 
     def _warn(self, text: str) -> None:
         self.warn(f"{self.name}: {text}")
-
-    def _missing(self, text: str) -> None:
-        self._warn(f"{text} Its letters are not sent.")
 
     @property
     def _place(self) -> FollowerPosition:
@@ -159,7 +156,7 @@ def _letter_lists(entry: CommitEntry, store: ObjectStore, *, warn: Warn) -> Iter
         if file.role is not Role.DEAD_LETTER:
             continue
         try:
-            letters = read_lines(store.get(file.key))
+            letters = read_letters(store.get(file.key))
         except ObjectMissing:
             warn(f"{file.key} of entry {entry.version} is not there any more, {file.records} dead letters.")
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:

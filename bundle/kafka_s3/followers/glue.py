@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -19,7 +19,7 @@ from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.ddl.statements import glue_table
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
-from kafka_s3.followers.progress import Places, note_places, read_places
+from kafka_s3.followers.progress import TablePositions, note_positions, read_positions
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableError, TableRefused, TableUnavailable
 from kafka_s3.store.credentials import Credentials, aws_client
 
@@ -29,36 +29,16 @@ PATIENCE_MS: Final = 60_000
 """How long a table that was refused is left alone."""
 
 
-class TableCatalog(Protocol):
-    """One database of a catalog. Methods raise TableUnavailable, TableRefused."""
-
-    def table(self, name: str) -> dict[str, Any] | None:
-        """A table in the form of Glue's table input, None where there is none."""
-        ...
-
-    def create(self, table: Mapping[str, Any]) -> None:
-        """Makes a table."""
-        ...
-
-    def update(self, table: Mapping[str, Any]) -> None:
-        """Puts a table in the place of the one that has its name; partitions stay."""
-        ...
-
-    def add_partitions(self, name: str, partitions: Sequence[Mapping[str, Any]]) -> None:
-        """Adds partitions to a table; those that it has stay as they are."""
-        ...
-
-
 @dataclass(slots=True)
 class GlueTables:
     """The follower. `table_of` looks the columns of objects up; it raises NoTable, and ObjectMissing where they are gone since."""
 
-    catalog: TableCatalog
+    catalog: GlueCatalog
     table_of: Callable[[TopicObjects], ExternalTable]
     clock_ms: Callable[[], int]
     warn: Callable[[str], None]
     name: str = "Glue tables"
-    _places: Places | None = None
+    _positions: TablePositions | None = None
     _waits: dict[str, int] = field(default_factory=dict)
     _wanted: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -71,18 +51,18 @@ class GlueTables:
     def catch_up(self, log: CommitLog) -> None:
         """Takes in every entry since the last one noted; a refused table holds up no other topic's. Raises TableError, StorageError."""
         key, refused = log.paths.follower("glue"), list[TableRefused]()
-        places = self._places = self._places or read_places(log.store, key)
-        for batch in _batches(log.entries_since(places.version)):
+        positions = self._positions = self._positions or read_positions(log.store, key)
+        for batch in _batches(log.entries_since(positions.version)):
             for topic, objects in topics_of(batch).items():
-                if topic not in places.behind and self._refuses(topic, partial(self._take, objects), refused):
-                    places.behind[topic] = places.version
-            places.version = batch[-1].version
-            note_places(log.store, key, places)
+                if topic not in positions.behind and self._refuses(topic, partial(self._take, objects), refused):
+                    positions.behind[topic] = positions.version
+            positions.version = batch[-1].version
+            note_positions(log.store, key, positions)
         now = self.clock_ms()
-        for topic in [topic for topic in places.behind if self._waits.get(topic, 0) <= now]:
+        for topic in [topic for topic in positions.behind if self._waits.get(topic, 0) <= now]:
             if not self._refuses(topic, partial(self._ask_again, topic), refused):
-                self._follow(topic, log, places=places, refused=refused)
-                note_places(log.store, key, places)
+                self._follow(topic, log, positions=positions, refused=refused)
+                note_positions(log.store, key, positions)
         if refused:
             raise TableRefused(" ".join(map(str, refused)))
 
@@ -93,14 +73,14 @@ class GlueTables:
         if wanted is not None and known is not None:
             _check_same(known, wanted)
 
-    def _follow(self, topic: str, log: CommitLog, *, places: Places, refused: list[TableRefused]) -> None:
+    def _follow(self, topic: str, log: CommitLog, *, positions: TablePositions, refused: list[TableRefused]) -> None:
         """Takes in what a table that was refused has missed, as far as it is not refused again."""
-        for batch in _batches(log.entries_since(places.behind[topic])):
+        for batch in _batches(log.entries_since(positions.behind[topic])):
             objects = topics_of(batch).get(topic)
             if objects is not None and self._refuses(topic, partial(self._take, objects), refused):
                 return
-            places.behind[topic] = batch[-1].version
-        del places.behind[topic]
+            positions.behind[topic] = batch[-1].version
+        del positions.behind[topic]
 
     def _refuses(self, topic: str, step: Callable[[], None], refused: list[TableRefused]) -> bool:
         """Whether the catalog refuses a step; then the topic's table waits."""
@@ -114,7 +94,7 @@ class GlueTables:
         return False
 
     def _take(self, objects: TopicObjects) -> None:
-        """Brings one topic's table up to these objects; what it cannot show is told."""
+        """Brings one topic's table up to these objects; what it cannot show is a warning."""
         for problem in self._brought_up(objects):
             self.warn(f"{self.name}: topic {objects.topic}: {problem}")
 

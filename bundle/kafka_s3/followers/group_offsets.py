@@ -25,9 +25,9 @@ class GroupOffsets:
 
     def catch_up(self, log: CommitLog) -> None:
         """Commits the offsets that are not the group's already. Raises Fenced where another driver owns the log: they are its to tell."""
-        places = {tp: p.written if self.strict else p.frontier for tp, p in log.state.progress.items()}
-        known = self.brokers.group_offsets(self.group, places)
-        changed = {tp: offset for tp, offset in places.items() if offset is not None and known.get(tp) != offset}
+        positions = {tp: p.written if self.strict else p.frontier for tp, p in log.state.progress.items()}
+        known = self.brokers.group_offsets(self.group, positions)
+        changed = {tp: offset for tp, offset in positions.items() if offset is not None and known.get(tp) != offset}
         if not changed:
             return
         log.check_owner(log.state.version)

@@ -50,7 +50,7 @@ class OpenStretch:
 
 @dataclass
 class LogTables:
-    """The follower. What it finds in the bucket and cannot go on with is told once, and left as it is until the next start."""
+    """The follower. What it finds in the bucket and cannot go on with is reported once, and left as it is until the next start."""
 
     warn: Callable[[str], None]
     name: str = "log tables"

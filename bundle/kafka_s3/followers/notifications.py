@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.position import FollowerPosition
+from kafka_s3.engine.loop.followers import FollowerPosition
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import NotificationFailed, SinkError
 from kafka_s3.model.files import Role
@@ -60,7 +60,7 @@ class Notifications:
 
 
 def messages(entry: CommitEntry, bucket: str) -> Iterator[dict[str, Any]]:
-    """The messages of an entry: none without objects. Dead letter files are told, too, by their role."""
+    """The messages of an entry: none without objects. Dead letter files are among them, by their role."""
     files = [file for file in entry.files if file.role is not Role.POINTER]
     parts = -(-len(files) // AT_ONCE)
     for part in range(parts):

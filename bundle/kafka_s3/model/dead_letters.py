@@ -11,7 +11,7 @@ import base64
 import gzip
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -108,13 +108,7 @@ class LetterLines:
         return self._gzip.flush()
 
 
-def write_lines(letters: Iterable[DeadLetter]) -> bytes:
-    """Dead letters as the content of a dead letter file."""
-    lines = LetterLines()
-    return b"".join([*map(lines.line, letters), lines.end()])
-
-
-def read_lines(content: bytes) -> list[DeadLetter]:
+def read_letters(content: bytes) -> list[DeadLetter]:
     """The dead letters of a dead letter file."""
     return list(iterate_letters(content))
 

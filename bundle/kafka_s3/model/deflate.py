@@ -37,11 +37,9 @@ class Packer(Protocol):
 
     def compress(self, data: Bytes, /) -> bytes:
         """Takes bytes; gives what is compressed by now."""
-        ...
 
     def flush(self, mode: int = ..., /) -> bytes:
-        """Ends the stream, or with `FULL_FLUSH` a stretch of it that ends at a byte and stands alone; gives the rest."""
-        ...
+        """Ends the stream, or with `FULL_FLUSH` a stretch of it that ends at a byte and can be read alone; gives the rest."""
 
 
 def packer(level: int = DEFAULT_LEVEL, *, frame: int = GZIP) -> Packer:

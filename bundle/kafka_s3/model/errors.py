@@ -3,37 +3,22 @@
 ::
 
     SinkError
-    ├── ConfigError            the operator: one report of every configuration problem
-    ├── RecordError            the data's owner: a record that cannot be written, with stage and coordinates
-    ├── SourceError            the operator of Kafka
-    │   ├── OffsetsLost        records that must be read are no longer in Kafka
-    │   ├── TopicRecreated     a topic was deleted and created again under its name
-    │   ├── TopicMissing       a topic of the configuration is not in Kafka, and never was
-    │   ├── EngineDied         a process of Spark died at its work; worth another try
-    │   ├── TaskTimedOut       a task took longer than task.timeout.ms; worth another try
-    │   ├── UnreadableRecord   a client of Kafka has no form for a record; another attempt meets it again
-    │   └── KafkaUnavailable   the brokers did not answer; worth another try
-    ├── RegistryError          the operator of the schema registry: refused, not worth another try
-    │   ├── UnknownSchema      the registry has no such schema: an error of the record that names it
-    │   └── RegistryUnavailable  the registry did not answer; worth another try
-    ├── StorageError           the operator of the bucket: refused, not worth another try
-    │   ├── StorageUnavailable throttled, timed out, unreachable; worth another try
-    │   ├── ObjectMissing      no object of that key
-    │   ├── ObjectArchived     the object lies in an archive, and has to be restored before it can be read
-    │   ├── UploadMissing      no multipart upload of that id: completed, aborted or expired
-    │   └── PreconditionFailed a conditional put found an object already there
-    ├── LocalDiskError         whoever runs Spark: a worker's temporary folder takes no more
-    ├── LocalServiceError      whoever runs the demo: Java, a jar, or a server of embedded/ (defined there)
-    ├── TableError             the operator of the Delta table, or of the catalog; the sink goes on without it
-    │   ├── TableUnavailable   it did not answer, or another writer was faster; worth another try
-    │   └── TableRefused       the table cannot take the files as it is
-    ├── TaskDefect             whoever maintains kafka-s3: a task failed in a way that nobody foresaw
-    ├── PartitionsStopped      the operator: some topic-partitions have stopped, the others were worked off
-    ├── NotificationFailed     whoever runs what is notified; the sink goes on, and tells it again
-    └── CommitError            the commit log
-        ├── Fenced             another driver has taken over this sink; this one must stop
-        ├── CommitUnknown      it cannot be told whether the entry was written
-        └── LogDamaged         the log holds something that this version cannot read
+    ├── ConfigError              the operator
+    ├── RecordError              the data's owner
+    ├── SourceError              the operator of Kafka: OffsetsLost, TopicRecreated, TopicMissing, UnreadableRecord,
+    │                            EngineDied*, TaskTimedOut*, KafkaUnavailable*
+    ├── RegistryError            the operator of the schema registry: UnknownSchema, RegistryUnavailable*
+    ├── StorageError             the operator of the bucket: ObjectMissing, ObjectArchived, UploadMissing, PreconditionFailed,
+    │                            StorageUnavailable*
+    ├── LocalDiskError           whoever runs Spark
+    ├── LocalServiceError        whoever runs the demo: Java, a jar, or a server (defined in `run.java`)
+    ├── TableError               the operator of the Delta table, or of the catalog: TableRefused, TableUnavailable*
+    ├── TaskDefect               whoever maintains kafka-s3
+    ├── PartitionsStopped        the operator
+    ├── NotificationFailed       whoever runs what is notified
+    └── CommitError              the commit log: Fenced, CommitUnknown, LogDamaged
+
+What has a star is worth another try.
 """
 
 from __future__ import annotations
@@ -135,7 +120,7 @@ class RegistryError(SinkError):
 
 
 class UnknownSchema(RegistryError):
-    """The schema registry has no schema of that id or subject."""
+    """The schema registry has no schema of that id or subject: an error of the record that names it."""
 
 
 class RegistryUnavailable(RegistryError):
@@ -159,7 +144,7 @@ class ObjectArchived(StorageError):
 
 
 class UploadMissing(StorageError):
-    """No multipart upload of that id."""
+    """No multipart upload of that id: completed, aborted or expired."""
 
 
 class PreconditionFailed(StorageError):
@@ -171,7 +156,7 @@ class LocalDiskError(SinkError):
 
 
 class TableError(SinkError):
-    """A Delta table does not follow."""
+    """A Delta table does not follow; the sink goes on without it."""
 
 
 class TableUnavailable(TableError):
@@ -197,7 +182,7 @@ class PartitionsStopped(SinkError):
 
 
 class NotificationFailed(SinkError):
-    """A message about a commit was not taken."""
+    """A message about a commit was not taken; the sink goes on, and sends it again."""
 
 
 class CommitError(SinkError):
@@ -205,11 +190,11 @@ class CommitError(SinkError):
 
 
 class Fenced(CommitError):
-    """Another driver has taken over this sink."""
+    """Another driver has taken over this sink; this one must stop."""
 
 
 class CommitUnknown(CommitError):
-    """It cannot be told whether an entry was written."""
+    """It is not known whether an entry was written."""
 
 
 class LogDamaged(CommitError):

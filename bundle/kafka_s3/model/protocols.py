@@ -127,7 +127,7 @@ class Observer:
             self.inner.recovered(after_ms)
 
     def stopped(self) -> None:
-        """The sink has stopped because it was told to, or was done."""
+        """The sink has stopped because it was asked to, or was done."""
         if self.inner is not None:
             self.inner.stopped()
 
@@ -173,51 +173,39 @@ class Brokers(Protocol):
 
     def cluster_id(self) -> str:
         """The cluster's id."""
-        ...
 
     def topic_names(self) -> list[str]:
         """All topics but internal ones."""
-        ...
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
         """The topics of these names that exist."""
-        ...
 
     def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the offset after the last readable record."""
-        ...
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
         """The same with the leader epoch that the log has there."""
-        ...
 
     def cut_before(self, positions: Mapping[TopicPartition, LogEnd]) -> dict[TopicPartition, int]:
         """Which logs were cut before a position that was known once, and up to which offset they are what they were."""
-        ...
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the first offset that is still there."""
-        ...
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Per topic-partition the first offset with a record timestamp (epoch ms) at or after the given one."""
-        ...
 
     def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets that a consumer group has committed of these topic-partitions; none where there is no such group."""
-        ...
 
     def group_members(self, group: str) -> list[str]:
         """The live members of a consumer group, as text for a person."""
-        ...
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Sets the committed offsets of a consumer group."""
-        ...
 
     def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> Sequence[Refusal]:
         """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged or refused."""
-        ...
 
 
 class Source(Protocol):
@@ -228,4 +216,3 @@ class Source(Protocol):
 
         Raises only what concerns the engine as a whole.
         """
-        ...

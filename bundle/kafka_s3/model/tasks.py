@@ -1,9 +1,9 @@
-"""What is a task told, and what does it tell? The assignment the driver makes, the report or failure it gets back; no data in either."""
+"""What is a task asked to do, and what does it report? The assignment of the driver, and the report or failure it gets back; no data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from kafka_s3.model.dead_letters import DeadLetter
@@ -147,26 +147,14 @@ def reports_of(outcomes: Iterable[TaskOutcome]) -> list[TaskReport]:
 
 def postponed_report(wanted: Assignment) -> TaskReport:
     """The report of an assignment for which its task had no time left: nothing was done, and it is due again at once."""
-    return TaskReport(
-        wanted.topic_partition,
-        wanted.start,
-        wanted.first_unread,
-        wanted.start,
-        next_rotation_ms=wanted.next_rotation_ms,
-        state=wanted.state,
-        postponed=True,
-    )
+    return replace(_untouched_report(wanted), until=wanted.first_unread, postponed=True)
 
 
 def damage_report(wanted: Assignment, offset: int, damage: str) -> TaskReport:
     """The report of a task that met something in Kafka that is no record: nothing was done."""
-    return TaskReport(
-        wanted.topic_partition,
-        wanted.start,
-        wanted.start,
-        wanted.start,
-        next_rotation_ms=wanted.next_rotation_ms,
-        state=wanted.state,
-        damaged=offset,
-        damage=damage,
-    )
+    return replace(_untouched_report(wanted), damaged=offset, damage=damage)
+
+
+def _untouched_report(wanted: Assignment) -> TaskReport:
+    tp, start = wanted.topic_partition, wanted.start
+    return TaskReport(tp, start, start, start, next_rotation_ms=wanted.next_rotation_ms, state=wanted.state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 MASK: Final = "****"
@@ -22,14 +23,11 @@ def _escape(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Secret:
     """An immutable text that shows as `****` however it is printed; pickling keeps it, because workers need it."""
 
-    __slots__ = ("_text",)
     _text: str
-
-    def __init__(self, text: str) -> None:
-        object.__setattr__(self, "_text", text)
 
     def reveal(self) -> str:
         """The text itself, for the one place that needs it."""
@@ -43,18 +41,3 @@ class Secret:
 
     def __format__(self, spec: str) -> str:
         return format(MASK, spec)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("A Secret cannot be changed.")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError("A Secret cannot be changed.")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and self._text == other._text
-
-    def __hash__(self) -> int:
-        return hash((Secret, self._text))
-
-    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
-        return Secret, (self._text,)

@@ -7,12 +7,18 @@ import random
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 
 def now_ms() -> int:
     """The wall clock, epoch milliseconds: the only one. Whatever decides by time is given it as an argument."""
     return time.time_ns() // 1_000_000
+
+
+def iso_time(ms: int, timespec: str = "milliseconds") -> str:
+    """A time (epoch ms) as ISO 8601 in UTC: `2026-11-23T18:00:00.000Z`."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def age(ms: int) -> str:
@@ -56,7 +62,7 @@ class RateLimiter:
     _waiting: dict[Hashable, int] = field(default_factory=dict)
 
     def due(self, kind: Hashable = None, count: int = 1) -> int:
-        """How many of this kind a line now stands for, these and those that went before it unseen; 0: not yet."""
+        """How many of this kind a line now counts, these and those that went before it unseen; 0: not yet."""
         waiting, now = self._waiting.pop(kind, 0) + count, self.clock()
         if kind in self._shown_s and now - self._shown_s[kind] < self.every_s:
             self._waiting[kind] = waiting

@@ -100,12 +100,12 @@ class BlockGzipFile:
         self._gzip = GzipMember()
         self._begin, self._measured, self._records = 0, 0, 0
         self._encoded = bytearray()
-        self._taken, self._held, self._said = 0, 0, 0
+        self._taken, self._held, self._largest = 0, 0, 0
         self._finished = False
         self._offsets: Longs | None = None
         self._spans: list[Span] = []
 
-    def place(self, offsets: Longs) -> None:
+    def set_offsets(self, offsets: Longs) -> None:
         """Says the offsets of the records that the next append adds."""
         self._offsets = offsets if self._variant.true_offsets else None
 
@@ -123,9 +123,9 @@ class BlockGzipFile:
             self._write(_framed(self._variant, values, keys), offsets)
 
     def size(self) -> int:
-        """Encoded bytes, and a quarter of what gzip holds back; never less than said before."""
-        self._said = max(self._said, self._position() + self._held // 4)
-        return self._said
+        """Encoded bytes, and a quarter of what gzip holds back; never less than before."""
+        self._largest = max(self._largest, self._position() + self._held // 4)
+        return self._largest
 
     def pending(self) -> int:
         """What gzip holds: records are compressed when they are added."""
@@ -146,7 +146,7 @@ class BlockGzipFile:
     def finish(self) -> None:
         """Ends the last block."""
         self._end_block()
-        self._finished, self._said = True, 0
+        self._finished, self._largest = True, 0
 
     def pause(self) -> Paused:
         """The blocks so far, and the one that is open, which goes on as the same member."""
@@ -160,7 +160,7 @@ class BlockGzipFile:
             "records": self._records,
             "spans": packed_spans(self._spans),
             "taken": self._position(),
-            "said": self._said,
+            "said": self._largest,
             "gzip": self._gzip.pause(),
         }
 
@@ -169,13 +169,13 @@ class BlockGzipFile:
         self._blocks = [Block(**{**block, "spans": unpacked_spans(block["spans"])}) for block in paused["blocks"]]
         self._spans = list(unpacked_spans(paused["spans"]))
         self._begin, self._measured, self._records = paused["begin"], paused["measured"], paused["records"]
-        self._taken, self._said = paused["taken"], paused["said"]
+        self._taken, self._largest = paused["taken"], paused["said"]
         self._gzip.resume(paused["gzip"])
 
     def index(self, first_offset: int) -> bytes:
         """The content of the index object of a finished file whose first record has this offset.
 
-        Where no offsets were said, the later records are taken for those that follow it.
+        Without `set_offsets` the later records are taken for those that follow it.
         """
         if not self._finished:
             raise RuntimeError("The index is asked for before the file is finished.")
@@ -294,8 +294,8 @@ def _in_units(array: pa.Array) -> _Framed:
 
 def _buffers(array: pa.Array) -> tuple[Longs, npt.NDArray[np.uint8]]:
     """Where the values of a column end, from 0 on, and their bytes end to end."""
-    _, places, data = array.buffers()
-    ends = np.frombuffer(places, np.int64)[array.offset : array.offset + len(array) + 1]
+    _, starts, data = array.buffers()
+    ends = np.frombuffer(starts, np.int64)[array.offset : array.offset + len(array) + 1]
     whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     return ends - ends[0], whole[ends[0] : ends[-1]]
 

@@ -15,8 +15,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from kafka_s3.connect.naming.keys import BlockNames
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.model.errors import SinkError
+from kafka_s3.model.errors import ObjectMissing, SinkError
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.store.store import ObjectStore
 
 BLOCK_SIZE: Final = 67_108_864
 
@@ -229,3 +232,24 @@ def _damaged(key: str, why: str) -> IndexDamaged:
     return IndexDamaged(
         f"The index {key} is damaged: {why}. The data object beside it is plain gzip and can be read without its index."
     )
+
+
+def position_in_bucket(store: ObjectStore, names: BlockNames, topic_partition: TopicPartition) -> int | None:
+    """The offset after the last record that the bucket holds by its pointer, None without a pointer (SEMANTICS B5).
+
+    The original asks the bucket at every start. Here the commit log knows, once there is one; the pointer is asked when a topic-partition
+    is taken over, so that an existing bucket is continued without a gap and without an overlap.
+
+    Raises IndexDamaged where the pointer names an object that is missing or damaged.
+    """
+    pointer = names.pointer_key(topic_partition)
+    try:
+        key = store.get(pointer).decode("utf-8", "replace").strip()
+    except ObjectMissing:
+        return None
+    try:
+        return resume_offset(parse_index(store.get(key), key))
+    except ObjectMissing:
+        raise IndexDamaged(
+            f"The pointer {pointer} names {key!r}, which is missing. Restore the index, or correct or delete the pointer."
+        ) from None

@@ -80,10 +80,10 @@ class Lined(Encoder, Protocol):
 
 
 @runtime_checkable
-class Placed(Encoder, Protocol):
-    """An encoder that keeps where in Kafka its records were."""
+class WithOffsets(Encoder, Protocol):
+    """An encoder that keeps the offsets of its records."""
 
-    def place(self, offsets: Longs) -> None:
+    def set_offsets(self, offsets: Longs) -> None:
         """Says the offsets of the records that the next append adds."""
         ...
 
@@ -161,7 +161,7 @@ class Format:
     follows. `stops_original` says whether the original's task fails for values that `fit` refuses, dead letter topic or not
     (SEMANTICS A9.2). `copies` says that its encoders keep bytes of their own, and none of the values.
     `lines`: its encoders are `Lined`, and so many bytes of text that wait count as one encoded; 0 where they are not.
-    What only some encoders can do is declared by `Fitting`, `Keyed`, `Placed`, `Columnar` and `Pausing`.
+    What only some encoders can do is declared by `Fitting`, `Keyed`, `WithOffsets`, `Columnar` and `Pausing`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How are whole records looked at outside of any sink? The seam; `kafka.reader.whole_records` reads a real cluster."""
+"""How are whole records looked at outside of any sink? The seam; `kafka.plain_reader` reads a real cluster."""
 
 from __future__ import annotations
 

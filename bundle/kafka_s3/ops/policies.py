@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
-from kafka_s3.connect.naming.keys import topics_root
+from kafka_s3.connect.naming.keys import BlockNames
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.conversion import inflated_columns
 from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
-from kafka_s3.store.options import store_options
 
 OBJECTS: Final = ("s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
 """Objects are multipart uploads; GetObject is also for HEAD, which settles the lost answer of a completion."""
@@ -31,10 +31,10 @@ ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 
 def data_prefixes(settings: Settings) -> tuple[str, ...]:
     """Below which prefixes the sink's data objects lie: a folder for each topic, or the one above where topics are not known beforehand."""
-    keys = object_names(settings)
-    if is_block_gzip(settings) or not (settings.optional_text("topics.regex") or routes(settings)):
-        return keys.prefixes(settings.names("topics"))
-    return (topics_root(settings.text("topics.dir"), settings.text("directory.delim")),)
+    names = object_names(settings)
+    if isinstance(names, BlockNames) or not (settings.optional_text("topics.regex") or routes(settings)):
+        return names.prefixes(settings.names("topics"))
+    return (names.root,)
 
 
 def sink_policy(settings: Settings) -> dict[str, Any]:

@@ -7,13 +7,11 @@ driver is at work, as one that starts writes an entry of its own, and one that r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.heartbeat import read_heartbeat
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.fold import LogState
@@ -100,7 +98,7 @@ class Move:
         return replace(self.before, frontier=self.position, recorded=self.before.recorded.since(self.position))
 
 
-def places(
+def read_positions(
     state: LogState,
     brokers: Brokers,
     *,
@@ -119,19 +117,6 @@ def places(
         )
         for tp in sorted({*alive, *state.progress})
     }
-
-
-def group_of(settings: Settings) -> str:
-    """The consumer group of the connector, and of the mirrored offsets."""
-    return settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
-
-
-def topics_of(settings: Settings, brokers: Brokers) -> dict[str, Topic]:
-    """The configured topics that Kafka has."""
-    pattern = settings.optional_text("topics.regex")
-    if not pattern:
-        return brokers.describe(settings.names("topics"))
-    return brokers.describe([name for name in brokers.topic_names() if re.fullmatch(pattern, name)])
 
 
 def topic_partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
@@ -231,7 +216,7 @@ def write_positions(
     topics = brokers.describe(sorted({tp.topic for tp in positions}))
     _check_source(log.load(), cluster, topics, sink=log.paths.sink)
     targets = {tp: p if isinstance(p, int) else p.frontier for tp, p in positions.items()}
-    committer = Committer(log, leaving(targets, brokers))
+    committer = Committer(log, rewrite_of_move(targets, brokers))
     committer.claim(cluster)
     state = log.state
     moves = moves_to(state, targets)
@@ -276,7 +261,7 @@ def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *,
             )
 
 
-def leaving(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Rewrite:
+def rewrite_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Rewrite:
     """What a move does about files of the last entry whose uploads are gone: it cannot read records, and passes over what it may.
 
     That are files from which the sink goes on at the latest, since their records are read again, and those whose records Kafka has no more,

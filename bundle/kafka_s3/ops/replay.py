@@ -37,7 +37,7 @@ from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, rewrite_from_letters, unguarded
 from kafka_s3.followers.tagging import ObjectTags, Tagging
-from kafka_s3.model.dead_letters import DeadLetter, read_lines
+from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
@@ -246,7 +246,7 @@ def dry_run(
         for report in reports_of(source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_place.items()]))
     }
     for tp, some in by_place.items():
-        outcome = _told(outcome, some, reports[tp])
+        outcome = _with_report(outcome, some, reports[tp])
     return outcome
 
 
@@ -266,7 +266,7 @@ def _failed(report: TaskReport, content: MemoryStore) -> list[DeadLetter]:
     for file in report.files:
         if file.role is Role.DEAD_LETTER:
             content.complete_upload(file.upload)
-            found += read_lines(content.get(file.key))
+            found += read_letters(content.get(file.key))
     return found
 
 
@@ -275,7 +275,7 @@ def _whole(tp: TopicPartition, chosen: Sequence[DeadLetter], *, now_ms: int) -> 
     return Assignment(tp, first, last + 1, (Delivery(now_ms, last + 1),), close=Reason.FLUSH_NOW)
 
 
-def _told(before: DryRunResult, chosen: Sequence[DeadLetter], report: TaskReport) -> DryRunResult:
+def _with_report(before: DryRunResult, chosen: Sequence[DeadLetter], report: TaskReport) -> DryRunResult:
     """The outcome with the letters of one more topic-partition."""
     files = tuple(file for file in report.files if file.role not in NOT_OURS)
     failed = _failed(report, before.content)

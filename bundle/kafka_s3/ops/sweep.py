@@ -23,9 +23,8 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
-from kafka_s3.store.bucket import S3Bucket, UploadsListing
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ListedUpload, ObjectStore
 
@@ -73,7 +72,6 @@ class Swept:
 class Sweeper:
     """Finds and aborts the abandoned uploads of one sink. `topics` are the configured ones; the log adds those that it knows."""
 
-    listing: UploadsListing
     store: ObjectStore
     log: CommitLog
     data_keys: DataKeys
@@ -124,7 +122,7 @@ class Sweeper:
 
     def _pending(self, prefix: str) -> list[ListedUpload]:
         try:
-            return list(self.listing.pending(prefix))
+            return list(self.store.pending(prefix))
         except StorageUnavailable:
             raise
         except StorageError as error:
@@ -155,13 +153,10 @@ def judge(
     return [JudgedUpload(upload, verdict(upload)) for upload in uploads]
 
 
-def sweeper_of(
-    settings: Settings, listing: UploadsListing, store: ObjectStore, *, clock_ms: Callable[[], int]
-) -> Sweeper:
+def sweeper_of(settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int]) -> Sweeper:
     """The sweeper of resolved settings."""
     paths = state_paths(settings)
     return Sweeper(
-        listing=listing,
         store=store,
         log=CommitLog(store, paths, clock_ms=clock_ms),
         data_keys=object_names(settings),
@@ -173,10 +168,9 @@ def sweeper_of(
 
 @contextmanager
 def opened_sweeper(settings: Settings, *, clock_ms: Callable[[], int]) -> Iterator[Sweeper]:
-    """The sweeper of resolved settings, over clients of its own that are closed in the end."""
-    options = store_options(settings)
-    with closing(S3Bucket(options)) as bucket, closing(S3Store(options)) as store:
-        yield sweeper_of(settings, bucket, store, clock_ms=clock_ms)
+    """The sweeper of resolved settings, over a client of its own that is closed in the end."""
+    with closing(S3Store(store_options(settings))) as store:
+        yield sweeper_of(settings, store, clock_ms=clock_ms)
 
 
 def duration_ms(text: str) -> int:

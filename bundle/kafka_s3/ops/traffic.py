@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, REGISTRY_CONVERTERS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.kafka.reader.messages import HEADER
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
@@ -28,9 +28,6 @@ from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.store.store import ObjectStore
 
 ROWS: Final = 16_384
-SCHEMA: Final = pa.schema([
-    ("offset", pa.int64()), ("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(HEADER)),
-])  # fmt: skip
 WORDS: Final = (
     "order", "item", "price", "client", "street", "city", "note", "ready", "paid", "sent", "open", "return", "gift", "code", "blue",
     "green", "small", "large", "fast",
@@ -111,14 +108,14 @@ def sampled_load(
 def _newest(kafka: KafkaRecords, tp: TopicPartition, start: int, until: int) -> pa.RecordBatch:
     taken, size = [], 0
     for batch in kafka.batches(tp, start, until=until):
-        taken.append(pa.RecordBatch.from_arrays([batch.column(name) for name in SCHEMA.names], schema=SCHEMA))
+        taken.append(pa.RecordBatch.from_arrays([batch.column(name) for name in ENVELOPE.names], schema=ENVELOPE))
         size += batch.nbytes
         if size > SAMPLE_BYTES:
             break
     return (
-        pa.Table.from_batches(taken, schema=SCHEMA).combine_chunks().to_batches()[0]
+        pa.Table.from_batches(taken, schema=ENVELOPE).combine_chunks().to_batches()[0]
         if taken
-        else pa.RecordBatch.from_pylist([], SCHEMA)
+        else pa.RecordBatch.from_pylist([], ENVELOPE)
     )
 
 
@@ -185,7 +182,7 @@ class Stream:
             taken.column("value"),
             taken.column("headers"),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        return pa.RecordBatch.from_arrays(columns, schema=ENVELOPE)
 
 
 def steady(sample: pa.RecordBatch, per_second: float) -> Stream:
@@ -300,4 +297,4 @@ def made_sample(record_bytes: int) -> pa.RecordBatch:
         text = " ".join(chance.choices(WORDS, k=left // 4 + 1))[:left]
         value = json.dumps({**head, "text": text}, separators=(",", ":")).encode()
         rows.append({"offset": number, "timestamp": 0, "key": str(head["id"]).encode(), "value": value, "headers": []})
-    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    return pa.RecordBatch.from_pylist(rows, schema=ENVELOPE)

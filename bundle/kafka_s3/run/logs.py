@@ -47,8 +47,8 @@ class _Lines(logging.Formatter):
             about = {"at": at, "level": record.levelname.lower(), "logger": record.name, "event": record.getMessage()}
             trace = {"trace": self.formatException(record.exc_info)} if record.exc_info else {}
             return json.dumps({**about, **facts, **trace}, default=str)
-        told = (f"{name}={printable(str(value))}" for name, value in facts.items())  # reasons may quote a record
-        line = " ".join([at, record.levelname, printable(record.getMessage()), *told])
+        pairs = (f"{name}={printable(str(value))}" for name, value in facts.items())  # reasons may quote a record
+        line = " ".join([at, record.levelname, printable(record.getMessage()), *pairs])
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -101,7 +101,7 @@ def mask_logs(mask: Callable[[str], str]) -> None:
 
 
 def told_as_json(error: Exception) -> bool:
-    """Says in the log why the sink ends, where the log is one of JSON lines; False where a person is to be told.
+    """Says in the log why the sink ends, where the log is one of JSON lines; False where a person reads it.
 
     Errors that are not ours have their stack trace as member `trace`.
     """

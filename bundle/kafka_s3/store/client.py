@@ -32,12 +32,12 @@ def session_for(options: StoreOptions) -> Any:
     return session
 
 
-def timestamp(told: Any) -> Any:
-    """The time that an answer tells. botocore's own parser guesses its form for 0.1 ms, and a page of a listing has a thousand of them."""
-    if isinstance(told, str) and "T" in told:
+def timestamp(given: Any) -> Any:
+    """The time in an answer. botocore's own parser guesses its form for 0.1 ms, and a page of a listing has a thousand of them."""
+    if isinstance(given, str) and "T" in given:
         with suppress(ValueError):
-            return datetime.fromisoformat(told)
-    return parse_timestamp(told)
+            return datetime.fromisoformat(given)
+    return parse_timestamp(given)
 
 
 def s3_client(options: StoreOptions, session: Any) -> Any:

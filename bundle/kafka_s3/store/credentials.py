@@ -22,7 +22,6 @@ from botocore.exceptions import CredentialRetrievalError, EndpointConnectionErro
 from botocore.loaders import Loader, create_loader
 
 from kafka_s3.model.addresses import ForbiddenAddress, check_url
-from kafka_s3.model.errors import Problem
 from kafka_s3.model.text import Secret
 
 METHOD = "service-credential"
@@ -64,10 +63,6 @@ def _from_the_workspace(name: str) -> dict[str, str]:
         "token": keys.session_token or "",
         "expiry_time": datetime.fromtimestamp(answer.expiration_time / 1000, UTC).isoformat(),
     }
-
-
-PREFIX = "s3.credentials.provider."
-NAME = "service.credential.name"
 
 
 class Provider(StrEnum):
@@ -124,53 +119,6 @@ _METHODS: Mapping[Provider, frozenset[str]] = {
     Provider.CONTAINER: frozenset({"container-role"}),
     Provider.WEB_IDENTITY: frozenset({"assume-role-with-web-identity"}),
 }
-
-
-def credentials_of(
-    provider: str, settings: Mapping[str, str | Secret], *, access_key_id: str, secret_access_key: Secret | None
-) -> Credentials | tuple[Problem, ...]:
-    """The credentials of a configuration, or what is wrong with it.
-
-    `settings` are those below `s3.credentials.provider.`, with or without that prefix. Static keys count only if both are
-    non-blank; they win over every provider except `assume_role`, which signs its STS request with them (SEMANTICS A1.3).
-    """
-    known = [name.value for name in Provider]
-    if provider not in known:
-        return (Problem(f"{PREFIX}class", provider, "is not a known provider.", f"Known: {', '.join(known)}."),)
-    blank = not access_key_id.strip() or not (secret_access_key and secret_access_key.reveal().strip())
-    keys = ("", None) if blank else (access_key_id, secret_access_key)
-    if provider == Provider.ASSUME_ROLE:
-        role = _role({key.removeprefix(PREFIX): value for key, value in settings.items()})
-        return Credentials(Provider.ASSUME_ROLE, *keys, role) if isinstance(role, AssumedRole) else role
-    if not blank:
-        return Credentials(Provider.STATIC, *keys)
-    if provider == Provider.STATIC:
-        return (
-            Problem(f"{PREFIX}class", provider, "needs both aws.access.key.id and aws.secret.access.key.", "Set both."),
-        )
-    if provider == Provider.SERVICE_CREDENTIAL:
-        return _named({key.removeprefix(PREFIX): value for key, value in settings.items()})
-    return Credentials(Provider(provider))
-
-
-def _named(settings: Mapping[str, str | Secret]) -> Credentials | tuple[Problem, ...]:
-    given = settings.get(NAME, "")
-    name = (given.reveal() if isinstance(given, Secret) else given).strip()
-    if name:
-        return Credentials(Provider.SERVICE_CREDENTIAL, service_credential=name)
-    rule = "is required by the provider service_credential."
-    return (Problem(f"{PREFIX}{NAME}", None, rule, "Name a service credential of Unity Catalog."),)
-
-
-def _role(settings: Mapping[str, str | Secret]) -> AssumedRole | tuple[Problem, ...]:
-    required = ("sts.role.arn", "sts.role.session.name", "sts.role.external.id")
-    texts = {key: value.reveal() if isinstance(value, Secret) else value for key, value in settings.items()}
-    missing = [key for key in required if not texts.get(key, "").strip()]
-    if missing:
-        rule = "is required by the provider that assumes a role."
-        return tuple(Problem(f"{PREFIX}{key}", None, rule, "Set it.") for key in missing)
-    arn, session_name, external_id = (texts[key] for key in required)
-    return AssumedRole(arn, session_name, Secret(external_id), texts.get("sts.region", "").strip())
 
 
 def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:

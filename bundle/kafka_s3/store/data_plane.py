@@ -195,7 +195,7 @@ class DataPlane:
             answer = self.client.head_bucket(Bucket=self._options.bucket)
         except boto.ClientError as error:
             answer = error.response
-        return str(_headers(answer).get("x-amz-bucket-region", ""))
+        return str(headers_of(answer).get("x-amz-bucket-region", ""))
 
 
 class _Prepared(Exception):
@@ -262,9 +262,10 @@ def _is_about_regions(error: Any) -> bool:
 
 
 def _region_of(error: Any) -> str:
-    found = _headers(error.response).get("x-amz-bucket-region") or error.response.get("Error", {}).get("Region")
+    found = headers_of(error.response).get("x-amz-bucket-region") or error.response.get("Error", {}).get("Region")
     return str(found or "")
 
 
-def _headers(answer: Mapping[str, Any]) -> Mapping[str, str]:
+def headers_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
+    """The HTTP headers of botocore's answer."""
     return dict(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Upload
-from kafka_s3.store.store import Body, ListedUpload, ObjectInfo, ObjectStore
+from kafka_s3.store.store import ObjectStore
 
 T = TypeVar("T")
 
@@ -85,8 +85,21 @@ def lost_answer(verb: str, nth: int | None = 1, *, matches: Callable[[str], bool
     return Fault(verb, raising(StorageUnavailable(f"{verb}: told to lose the answer.")), Moment.AFTER, nth, matches)
 
 
+def _verb(verb: Verb, method: str = "") -> Callable[..., Any]:
+    """The other store's method, called by the verb's name unless another is given, where faults of the verb strike."""
+
+    def call(self: FaultyStore, key: str | Upload, *more: Any, **named: Any) -> Any:
+        shown = key.key if isinstance(key, Upload) else key
+        return self._run(verb, shown, effect=lambda: getattr(self._inner, method or verb.value)(key, *more, **named))
+
+    return call
+
+
 class FaultyStore:
-    """Another store with a plan of faults; `calls` lists every (verb, key) asked for, in order. Thread-safe."""
+    """Another store with a plan of faults. Thread-safe.
+
+    A fault strikes at the call, not while a listing is iterated. `calls` lists every (verb, key) asked for, in order.
+    """
 
     def __init__(self, inner: ObjectStore, plan: Sequence[Fault] = ()) -> None:
         self._inner = inner
@@ -95,65 +108,21 @@ class FaultyStore:
         self._lock = threading.Lock()
         self.calls: list[tuple[str, str]] = []
 
-    def put(self, key: str, data: Body) -> str:
-        """As `store.ObjectStore`."""
-        return self._run(Verb.PUT, key, effect=lambda: self._inner.put(key, data))
-
-    def put_new(self, key: str, data: bytes) -> str:
-        """As `store.ObjectStore`."""
-        return self._run(Verb.PUT_NEW, key, effect=lambda: self._inner.put_new(key, data))
-
-    def get(self, key: str) -> bytes:
-        """As `store.ObjectStore`."""
-        return self._run(Verb.GET, key, effect=lambda: self._inner.get(key))
-
-    def get_range(self, key: str, first: int, last: int) -> bytes:
-        """As `store.ObjectStore`."""
-        return self._run(Verb.GET_RANGE, key, effect=lambda: self._inner.get_range(key, first, last))
-
-    def head(self, key: str) -> ObjectInfo | None:
-        """As `store.ObjectStore`."""
-        return self._run(Verb.HEAD, key, effect=lambda: self._inner.head(key))
-
-    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """As `store.ObjectStore`; a fault strikes at the call, not while iterating."""
-        return self._run(Verb.LIST, prefix, effect=lambda: self._inner.list(prefix, start_after=start_after))
-
-    def names(self, prefix: str) -> Iterator[str]:
-        """As `store.ObjectStore`; a fault strikes at the call, not while iterating."""
-        return self._run(Verb.LIST, prefix, effect=lambda: self._inner.names(prefix))
-
-    def pending(self, prefix: str) -> Iterator[ListedUpload]:
-        """As `store.ObjectStore`; a fault strikes at the call, not while iterating."""
-        return self._run(Verb.PENDING, prefix, effect=lambda: self._inner.pending(prefix))
-
-    def delete(self, key: str) -> None:
-        """As `store.ObjectStore`."""
-        self._run(Verb.DELETE, key, effect=lambda: self._inner.delete(key))
-
-    def create_upload(self, key: str) -> str:
-        """As `store.ObjectStore`."""
-        return self._run(Verb.CREATE_UPLOAD, key, effect=lambda: self._inner.create_upload(key))
-
-    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
-        """As `store.ObjectStore`."""
-        return self._run(Verb.UPLOAD_PART, key, effect=lambda: self._inner.upload_part(key, upload_id, number, data))
-
-    def complete_upload(self, upload: Upload) -> None:
-        """As `store.ObjectStore`."""
-        self._run(Verb.COMPLETE_UPLOAD, upload.key, effect=lambda: self._inner.complete_upload(upload))
-
-    def upload_exists(self, key: str, upload_id: str) -> bool:
-        """As `store.ObjectStore`."""
-        return self._run(Verb.UPLOAD_EXISTS, key, effect=lambda: self._inner.upload_exists(key, upload_id))
-
-    def abort_upload(self, key: str, upload_id: str) -> None:
-        """As `store.ObjectStore`."""
-        self._run(Verb.ABORT_UPLOAD, key, effect=lambda: self._inner.abort_upload(key, upload_id))
-
-    def tag(self, key: str, tags: Mapping[str, str]) -> None:
-        """As `store.ObjectStore`."""
-        self._run(Verb.TAG, key, effect=lambda: self._inner.tag(key, tags))
+    put = _verb(Verb.PUT)
+    put_new = _verb(Verb.PUT_NEW)
+    get = _verb(Verb.GET)
+    get_range = _verb(Verb.GET_RANGE)
+    head = _verb(Verb.HEAD)
+    list = _verb(Verb.LIST)
+    names = _verb(Verb.LIST, "names")
+    pending = _verb(Verb.PENDING)
+    delete = _verb(Verb.DELETE)
+    create_upload = _verb(Verb.CREATE_UPLOAD)
+    upload_part = _verb(Verb.UPLOAD_PART)
+    complete_upload = _verb(Verb.COMPLETE_UPLOAD)
+    upload_exists = _verb(Verb.UPLOAD_EXISTS)
+    abort_upload = _verb(Verb.ABORT_UPLOAD)
+    tag = _verb(Verb.TAG)
 
     def _run(self, verb: Verb, key: str, *, effect: Callable[[], T]) -> T:
         due = self._due(verb, key)

@@ -14,11 +14,22 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
+from botocore import exceptions as boto
+
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
-from kafka_s3.model.timing import Requests, took
+from kafka_s3.model.timing import Requests, now_ms, took
+from kafka_s3.store.bucket import BucketAnswer, LifecycleRule, clock_skew_ms, lifecycle_rule
 from kafka_s3.store.client import SSE, creation_headers, customer_key_headers, digest_headers, secrets_of
-from kafka_s3.store.data_plane import DataPlane, S3Answer, S3Request, completion_document, tagging_document, text_of
+from kafka_s3.store.data_plane import (
+    DataPlane,
+    S3Answer,
+    S3Request,
+    completion_document,
+    headers_of,
+    tagging_document,
+    text_of,
+)
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3_errors import FAILURES, Conflict, Request, Retrier, storage_error
 from kafka_s3.store.store import Body, ListedUpload, ObjectInfo, etag_of
@@ -51,14 +62,20 @@ class RequestTally:
     def taken(self) -> Requests:
         """What was counted since the last call."""
         with self._lock:
-            told, self._now = self._now, Requests()
-        return told
+            taken, self._now = self._now, Requests()
+        return taken
 
     def _add(self, more: Requests) -> None:
         with self._lock:
             self._now = self._now.plus(more)
 
 
+_POSITIONS = {
+    "list_objects_v2": {"ContinuationToken": "NextContinuationToken"},
+    "list_multipart_uploads": {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"},
+}
+"""Where the next page of a listing begins, by what the page before says."""
+_NO_RULES = frozenset({"NoSuchLifecycleConfiguration", "NotImplemented"})
 CONFLICT_ATTEMPTS = 3
 """Least number of attempts where another request on the same key may be under way: with one, a mere coincidence would fail."""
 
@@ -128,35 +145,30 @@ class S3Store:
     def head(self, key: str) -> ObjectInfo | None:
         """What is known of an object, None where there is none."""
         try:
-            said = self._ask("head_object", S3Request(key, headers=self._customer_key)).headers
+            headers = self._ask("head_object", S3Request(key, headers=self._customer_key)).headers
         except ObjectMissing:
             return None
-        modified_ms = int(parsedate_to_datetime(said["Last-Modified"]).timestamp() * 1000)
-        return ObjectInfo(key, int(said["Content-Length"]), _etag(said), modified_ms)
+        modified_ms = int(parsedate_to_datetime(headers["Last-Modified"]).timestamp() * 1000)
+        return ObjectInfo(key, int(headers["Content-Length"]), _etag(headers), modified_ms)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Objects below `prefix` in ascending key order, beginning after `start_after`; a page of 1000 per request."""
-        for page in self._pages(prefix, {"StartAfter": start_after} if start_after else {}):
+        for page in self._pages("list_objects_v2", prefix, {"StartAfter": start_after} if start_after else {}):
             for item in page.get("Contents", ()):
                 yield ObjectInfo(item["Key"], item["Size"], _etag(item), int(item["LastModified"].timestamp() * 1000))
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names directly below `prefix`, folders with a slash behind, in ascending order; 1000 per request."""
-        for page in self._pages(prefix, {"Delimiter": "/"}):
+        for page in self._pages("list_objects_v2", prefix, {"Delimiter": "/"}):
             folders = [item["Prefix"] for item in page.get("CommonPrefixes", ())]
             keys = [*folders, *(item["Key"] for item in page.get("Contents", ()))]
             yield from sorted((key.removeprefix(prefix) for key in keys), key=str.encode)
 
     def pending(self, prefix: str) -> Iterator[ListedUpload]:
         """The pending uploads whose keys begin with `prefix`, 1000 per request."""
-        position: dict[str, str] = {}
-        while True:
-            page = self._call("list_multipart_uploads", prefix, **position)
+        for page in self._pages("list_multipart_uploads", prefix, {}):
             for item in page.get("Uploads", ()):
                 yield ListedUpload(item["Key"], item["UploadId"], int(item["Initiated"].timestamp() * 1000))
-            if not page.get("IsTruncated"):
-                return
-            position = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
 
     def delete(self, key: str) -> None:
         """Removes an object; no error where there is none."""
@@ -204,6 +216,32 @@ class S3Store:
         body = tagging_document(tags)
         self._ask("put_object_tagging", S3Request(key, "tagging", digest_headers(body), body))
 
+    def ask(self, clock_ms: Callable[[], int] = now_ms) -> BucketAnswer:
+        """HEAD of the bucket, once; where that fails a listing, for only its answer says why. The clocks are compared in either case."""
+        before, refusal = clock_ms(), None
+        try:
+            answer = self._connected().client.head_bucket(Bucket=self.options.bucket)
+        except FAILURES as error:
+            answer = error.response if isinstance(error, boto.ClientError) else {}
+            refusal = self._reason(error)
+        headers = headers_of(answer)
+        return BucketAnswer(headers.get("x-amz-bucket-region", ""), clock_skew_ms(headers, before, clock_ms()), refusal)
+
+    def lifecycle(self) -> tuple[LifecycleRule, ...]:
+        """The enabled lifecycle rules, none where the bucket has none or the service knows none. Raises StorageError."""
+        method = "get_bucket_lifecycle_configuration"
+        try:
+            answer = getattr(self._connected().client, method)(Bucket=self.options.bucket)
+        except FAILURES as error:
+            if isinstance(error, boto.ClientError) and error.response.get("Error", {}).get("Code") in _NO_RULES:
+                return ()
+            raise storage_error(error, self._request(method, "")) from None
+        return tuple(lifecycle_rule(rule) for rule in answer.get("Rules", ()) if rule.get("Status") == "Enabled")
+
+    def versioning(self) -> str:
+        """`Enabled`, `Suspended`, or "" for none. Raises StorageError."""
+        return str(self._call("get_bucket_versioning", "").get("Status") or "")
+
     def retire(self) -> None:
         """Sends nothing from now on: whoever still holds this store was given up."""
         self._retired = True
@@ -214,6 +252,13 @@ class S3Store:
             if self._plane is not None and self._plane_pid == os.getpid():
                 self._plane.close()
             self._plane = None
+
+    def _reason(self, error: Exception) -> StorageError:
+        try:
+            self._once("list_objects_v2", "", MaxKeys=1)
+        except StorageError as reason:
+            return reason
+        return storage_error(error, self._request("head_bucket", ""))
 
     def _put_new_once(self, key: str, data: bytes) -> str:
         asked = self._state(key, data, {"If-None-Match": "*"})
@@ -229,7 +274,7 @@ class S3Store:
         except PreconditionFailed:
             return
         raise StorageError(
-            f"The service wrote s3://{self.options.bucket}/{key} a second time, though it was told not to overwrite (If-None-Match: *). "
+            f"The service wrote s3://{self.options.bucket}/{key} a second time, though it was asked not to overwrite (If-None-Match: *). "
             "Two drivers would overwrite each other's commits there: use a service that honours conditional puts (store.url)."
         )
 
@@ -270,14 +315,14 @@ class S3Store:
             return False
         return True
 
-    def _pages(self, prefix: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+    def _pages(self, method: str, prefix: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         position: dict[str, str] = {}
         while True:
-            page = self._call("list_objects_v2", prefix, **{**query, **position})
+            page = self._call(method, prefix, **{**query, **position})
             yield page
             if not page.get("IsTruncated"):
                 return
-            position = {"ContinuationToken": page["NextContinuationToken"]}
+            position = {name: page[following] for name, following in _POSITIONS[method].items()}
 
     def _ask(self, operation: str, asked: S3Request) -> S3Answer:
         return self._retrier.run(lambda: self._ask_once(operation, asked))
@@ -294,10 +339,10 @@ class S3Store:
         return self._retrier.run(lambda: self._once(method, key, **fields))
 
     def _once(self, method: str, key: str, **fields: Any) -> Any:
-        place = "Prefix" if method.startswith("list_") else "Key"
+        named = {} if method.startswith("get_bucket_") else {"Prefix" if method.startswith("list_") else "Key": key}
         with self.requests.of(method):
             try:
-                return getattr(self._connected().client, method)(Bucket=self.options.bucket, **{place: key}, **fields)
+                return getattr(self._connected().client, method)(Bucket=self.options.bucket, **named, **fields)
             except FAILURES as error:
                 raise storage_error(error, self._request(method, key)) from None
 

@@ -36,11 +36,11 @@ from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.protocols import Message, Observer
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.running import run_until_drained
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.records import Records, by_partition
@@ -167,7 +167,7 @@ def produce(kafka: EmbeddedKafka, records: Records) -> None:
 
 def result_of(store: ObjectStore, paths: StatePaths) -> SinkRun:
     """What is in a bucket with one sink. Raises LogDamaged, StorageError."""
-    entries = tuple(entry for _, entry in read_history(store, paths))
+    entries = tuple(read_history(store, paths))
     filed = letters(read_ledger(store, paths), store, selection=LetterSelection(), missing=lambda _: None)
     bucket = {info.key: store.get(info.key) for info in store.list("") if not info.key.startswith(paths.root)}
     files = [file for entry in entries for file in entry.files if file.role is Role.VALUE]

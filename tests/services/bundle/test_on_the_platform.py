@@ -11,7 +11,7 @@ import pytest
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import ConfigError, StorageError
 from kafka_s3.run.spark import source
-from kafka_s3.store.options import store_options
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.services.bundle.workspace_stand_in import WorkspaceStandIn

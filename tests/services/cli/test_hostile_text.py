@@ -18,8 +18,8 @@ from kafka_s3.engine.control.heartbeat import Heartbeat
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3

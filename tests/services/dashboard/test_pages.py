@@ -16,10 +16,11 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.engine.control.commands import store_config, stored_config
 from kafka_s3.engine.control.heartbeat import Phase
-from kafka_s3.engine.control.settings_notes import note_settings, noted
+from kafka_s3.engine.control.stored_settings import note_settings, store_config
 from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.run.wiring.pipeline import noted_settings
+from kafka_s3.run.wiring.sink_folder import stored_config
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from reading import letters
@@ -316,7 +317,9 @@ def test_a_configuration_in_the_bucket_is_shown_with_its_secrets_masked(
 def test_the_bucket_alone_says_what_is_in_effect_and_what_changed(visit: Open) -> None:
     made, paths = worked(hours=1), StatePaths("_kafka_s3", "orders")
     for epoch, more in ((1, {}), (2, {"flush.size": "7", "timezone": "Asia/Kolkata"})):
-        note_settings(made.store, paths, noted(validate({**BASE, **HOURLY, **more}).usable(), epoch=epoch, at_ms=epoch))
+        note_settings(
+            made.store, paths, noted_settings(validate({**BASE, **HOURLY, **more}).usable(), epoch=epoch, at_ms=epoch)
+        )
     test = clean(visit(made.store, "configuration"))
     assert frame(test, "key", "value").set_index("key")["value"]["flush.size"] == "7"
     changed = frame(test, "before", "after").set_index("key")

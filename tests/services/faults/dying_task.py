@@ -92,7 +92,7 @@ def dying(victim: str, traces: Path) -> Callable[..., DyingTask]:
 
 
 def dying_reading(victim: str, traces: Path) -> Callable[..., DyingReadingTask]:
-    """Takes the place of `kafka_s3.run.spark.tasks_source.ReadingTask`. Makes the folder for the traces."""
+    """Takes the place of `kafka_s3.run.spark.source.ReadingTask`. Makes the folder for the traces."""
     traces.mkdir()
     return partial(DyingReadingTask, death=Death(victim, str(traces)))
 

@@ -9,8 +9,7 @@ from collections import Counter
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.sweep import UploadState, sweeper_of
-from kafka_s3.store.bucket import S3Bucket
-from kafka_s3.store.options import store_options
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.s3 import S3Store
 from tests.support.kafka import Given, document, kafka_records
 from tests.support.surroundings import Surroundings
@@ -49,15 +48,14 @@ def assert_swept(here: Surroundings, config: dict[str, str]) -> None:
     before = here.bucket.listing()
     settings = resolved(validate(config).usable())
     options = store_options(settings)
-    listing, store = S3Bucket(options), S3Store(options)
+    store = S3Store(options)
     try:
-        sweeper = sweeper_of(settings, listing, store, clock_ms=now_ms)
+        sweeper = sweeper_of(settings, store, clock_ms=now_ms)
         judged = sweeper.judged(older_than_ms=0)
         assert {one.verdict for one in judged} <= {UploadState.ABANDONED}
         assert {(one.upload.key, one.upload.id) for one in judged} == set(pending(here))
         sweeper.abort(judged)
     finally:
-        listing.close()
         store.close()
     assert pending(here) == []
     assert here.bucket.listing() == before

@@ -19,7 +19,7 @@ from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.model.files import Reason
 from kafka_s3.run.java.jars import spark_kafka_jars
 from kafka_s3.run.java.java import java_environment
-from kafka_s3.run.spark import tasks_source
+from kafka_s3.run.spark import source
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.spark.session import LOCAL
 from tests.services.faults import dying_task
@@ -61,7 +61,7 @@ def main(folder: Path, *deaths: str) -> None:
         victim, _, path = death.partition("=")
         settings = resolved(load(Path(path)))
         doomed = dying_task.dying_reading(victim, folder / f"{victim}-traces")
-        tasks_source.ReadingTask = doomed  # type: ignore[assignment,misc]
+        source.ReadingTask = doomed  # type: ignore[assignment,misc]
         sink = sink_on_spark(settings, spark)
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=Reason.FLUSH_NOW)
         print(f"{settings.name} is done", flush=True)

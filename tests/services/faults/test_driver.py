@@ -21,8 +21,8 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced, LogDamaged
 from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.faults import FaultyStore, Moment, Verb
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from tests.services.faults import dying_task
 from tests.services.faults.dying_driver import DEADLY, Death, DriverDied
@@ -420,9 +420,7 @@ def test_a_python_worker_that_is_killed_in_its_task_takes_no_other_task_along_an
     produce(here.servers, name, numbered(0, 500, partitions=2))
     with monkeypatch.context() as doomed:
         if reader == "tasks":
-            doomed.setattr(
-                "kafka_s3.run.spark.tasks_source.ReadingTask", dying_task.dying_reading(dying_task.WORKER, traces)
-            )
+            doomed.setattr("kafka_s3.run.spark.source.ReadingTask", dying_task.dying_reading(dying_task.WORKER, traces))
         else:
             doomed.setattr("kafka_s3.run.spark.source.Task", dying_task.dying(dying_task.WORKER, traces))
         sink = here.sink(config)

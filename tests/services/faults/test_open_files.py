@@ -17,8 +17,8 @@ from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import EngineDied
 from kafka_s3.model.files import Reason
 from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, raising
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from tests.services.faults import dying_task
 from tests.services.faults.dying_driver import DriverDied
@@ -87,7 +87,7 @@ def test_a_worker_that_is_killed_between_its_state_and_its_report_changes_nothin
 ) -> None:
     with monkeypatch.context() as doomed:
         doomed.setattr(
-            "kafka_s3.run.spark.tasks_source.ReadingTask",
+            "kafka_s3.run.spark.source.ReadingTask",
             dying_task.dying_reading(dying_task.WORKER, tmp_path / "traces"),
         )
         sink = opened.here.sink(opened.config)

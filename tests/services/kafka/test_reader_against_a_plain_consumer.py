@@ -12,8 +12,8 @@ import pytest
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import messages, reader
-from kafka_s3.kafka.reader.messages import ReadScope
 from kafka_s3.kafka.reader.reader import RangeReader
+from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from tests.support.kafka_scenes import COMPACTED, Scene, Seen
@@ -51,7 +51,7 @@ class Case:
         properties = {
             "isolation.level": self.isolation, "max.partition.fetch.bytes": str(self.draw.choice([100, 5_000, 1 << 20])),
         }  # fmt: skip
-        for wanted, found in RangeReader(self.servers, properties, part).read(ranges):
+        for wanted, found in RangeReader(self.servers, properties, part).read_ranges(ranges):
             rows = [row for batch in found for row in batch.to_pylist()]
             there = [one for one in seen[wanted.topic_partition] if wanted.start <= one.offset < wanted.until]
             assert rows == [as_row(one, part) for one in there], wanted

@@ -27,7 +27,7 @@ STACK = 1 * MIB
 READ = """
 import resource, sys
 import pyarrow as pa
-from kafka_s3.kafka.reader.messages import ReadScope
+from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 
@@ -40,7 +40,7 @@ pa.array(range(1 << 20))  # Arrow reserves addresses once
 before = figure("VmRSS")
 resource.setrlimit(resource.RLIMIT_DATA, (figure("VmData") + bound, resource.RLIM_INFINITY))
 rows = 0
-for _, batches in RangeReader(servers, {}, scope).read([OffsetRange(TopicPartition(topic, 0), 0, until)]):
+for _, batches in RangeReader(servers, {}, scope).read_ranges([OffsetRange(TopicPartition(topic, 0), 0, until)]):
     for batch in batches:
         rows += len(batch)
 print(rows, figure("VmHWM") - before)

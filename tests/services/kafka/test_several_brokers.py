@@ -51,7 +51,7 @@ class Tasks:
         reader = RangeReader(self.settings.text("kafka.bootstrap.servers"), consumer_properties(self.settings))
         ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in assignments]
         pipeline = make_pipeline(self.settings)
-        read = zip(assignments, reader.read(ranges), strict=True)
+        read = zip(assignments, reader.read_ranges(ranges), strict=True)
         return [pipeline.outcome(wanted, batches, self.store) for wanted, (_, batches) in read]
 
 

@@ -111,7 +111,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def offsets_read(servers: str, settings: Settings) -> list[int]:
     """What the tasks' reader reads here."""
     ranges = [OffsetRange(TopicPartition(TOPIC, 0), 0, 4)]
-    with closing(RangeReader(servers, consumer_properties(settings)).read(ranges)) as readings:
+    with closing(RangeReader(servers, consumer_properties(settings)).read_ranges(ranges)) as readings:
         return [offset for _, batches in readings for batch in batches for offset in batch.column("offset").to_pylist()]
 
 

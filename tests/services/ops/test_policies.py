@@ -22,9 +22,9 @@ from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced
 from kafka_s3.ops.policies import sink_policy
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord

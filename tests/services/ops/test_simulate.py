@@ -14,8 +14,8 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.files import counted
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.forecast import table_requests
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3

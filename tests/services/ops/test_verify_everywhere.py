@@ -15,8 +15,8 @@ from kafka_s3.connect.config.classes import REGISTRY_CONVERTERS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.connect.schemas.registered import Language
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.services.registry import EmbeddedRegistry

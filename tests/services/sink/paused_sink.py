@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kafka_s3.cli.main import main
 from kafka_s3.run.spark import launch
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.faults import Fault, FaultyStore, Moment
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.model.errors import Fenced
 from kafka_s3.model.files import Reason
 from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.faults import Fault, FaultyStore
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.bucket import Bucket

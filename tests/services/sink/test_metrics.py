@@ -22,7 +22,7 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.metrics.instruments import INSTRUMENTS
 from kafka_s3.run.spark.launch import sink_on_spark
-from kafka_s3.run.wiring.running import attended, metering, run_until_drained
+from kafka_s3.run.wiring.running import metering, open_session, run_until_drained
 from kafka_s3.testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce
 from tests.support.metrics import named_in_examples, panels
@@ -80,10 +80,10 @@ def metered(here: Surroundings, topic: str, **options: str) -> Iterator[Metered]
     settings = resolved(validate(config).usable())
     with (
         metering([settings]) as meters,
-        attended(settings, observer=Observer(), clock_ms=now_ms, meters=meters) as attendance,
+        open_session(settings, observer=Observer(), clock_ms=now_ms, meters=meters) as sink_session,
     ):
-        sink = sink_on_spark(settings, here.spark, observer=attendance.heartbeat, store=attendance.store)
-        run_until_drained(sink, settings, Event(), channel=attendance.channel)
+        sink = sink_on_spark(settings, here.spark, observer=sink_session.heartbeat, store=sink_session.store)
+        run_until_drained(sink, settings, Event(), channel=sink_session.channel)
         yield Metered(topic, port)
         with pytest.raises(SinkError, match=r"metrics\.prometheus\.port"), metering([settings]):
             pass

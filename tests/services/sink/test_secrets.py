@@ -25,9 +25,9 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskFailure
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogFormat, LogObserver, _Lines
-from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.spark.launch import SparkEngine, sink_on_spark
 from kafka_s3.run.spark.source import SparkSource
-from kafka_s3.run.wiring.running import attended
+from kafka_s3.run.wiring.running import open_session
 from tests.support.configurations import BASE, STATE
 from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings
@@ -206,10 +206,11 @@ def test_a_task_that_cannot_reach_the_bucket_shows_no_secret(
     assert_hidden(texts_of(sink, config))
 
 
-def blind(here: Surroundings, config: dict[str, str]) -> SparkSource:
+def blind(here: Surroundings, config: dict[str, str]) -> SparkEngine:
     """The engine with a proxy that is not there: only the tasks meet it."""
     settings = resolved(validate({**config, "s3.proxy.url": CLOSED}).usable())
-    return SparkSource(here.spark, settings, bootstrap_servers=here.servers, kafka={})
+    by_spark = SparkSource(here.spark, settings, bootstrap_servers=here.servers, kafka={}).run_job
+    return SparkEngine(here.spark, lambda _: by_spark, lambda *_: None)
 
 
 def texts_of(sink: Sink, config: dict[str, str]) -> str:
@@ -224,7 +225,7 @@ def texts_of(sink: Sink, config: dict[str, str]) -> str:
 def run_with_heartbeat(here: Surroundings, config: dict[str, str]) -> Sink:
     """Works off what is there as `kafka-s3 run` does, on the Spark of this process."""
     settings = resolved(validate(config).usable())
-    with attended(settings, observer=LogObserver(), clock_ms=now_ms) as attendance:
-        sink = sink_on_spark(settings, here.spark, observer=attendance.heartbeat)
+    with open_session(settings, observer=LogObserver(), clock_ms=now_ms) as sink_session:
+        sink = sink_on_spark(settings, here.spark, observer=sink_session.heartbeat)
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=Reason.FLUSH_NOW)
     return sink

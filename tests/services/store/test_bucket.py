@@ -12,9 +12,9 @@ import pytest
 
 from kafka_s3.model.errors import StorageError
 from kafka_s3.model.text import Secret
-from kafka_s3.store.bucket import S3Bucket
 from kafka_s3.store.credentials import Credentials, Provider
 from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ListedUpload
 from tests.support.memory_world import START_MS
 
@@ -56,7 +56,7 @@ class Service(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Bucket]:
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Store]:
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setattr(Service, "refused", set())
     monkeypatch.setattr(Service, "date", "Mon, 15 Jan 2024 10:00:00 GMT")
@@ -64,31 +64,31 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Bucket]:
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     keys = Credentials(Provider.STATIC, "AKIATEST", Secret("very+secret"))
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    bucket = S3Bucket(StoreOptions("bucket", endpoint_url=url, credentials=keys), clock_ms=lambda: START_MS + 60_000)
+    bucket = S3Store(StoreOptions("bucket", endpoint_url=url, credentials=keys))
     yield bucket
     bucket.close()
     server.shutdown()
     server.server_close()
 
 
-def test_uploads_are_listed_page_by_page_with_their_start(service: S3Bucket) -> None:
+def test_uploads_are_listed_page_by_page_with_their_start(service: S3Store) -> None:
     assert list(service.pending("k")) == [ListedUpload("k", str(n), START_MS) for n in (1, 2, 3)]
 
 
-def test_a_bucket_tells_its_region_and_its_clock(service: S3Bucket) -> None:
-    answer = service.ask()
+def test_a_bucket_tells_its_region_and_its_clock(service: S3Store) -> None:
+    answer = service.ask(lambda: START_MS + 60_000)
     assert (answer.region, answer.refusal) == ("eu-central-1", None)
     assert answer.skew_ms == -59_001  # a Date has whole seconds: at the least
 
 
-def test_a_bucket_that_refuses_is_asked_why_and_still_tells_its_clock(service: S3Bucket) -> None:
+def test_a_bucket_that_refuses_is_asked_why_and_still_tells_its_clock(service: S3Store) -> None:
     Service.refused.add("head")
-    answer = service.ask()
+    answer = service.ask(lambda: START_MS + 60_000)
     assert answer.skew_ms == -59_001
     assert "Grant s3:ListBucket" in str(answer.refusal)
 
 
-def test_refused_listings_and_rules_are_errors_without_secrets(service: S3Bucket) -> None:
+def test_refused_listings_and_rules_are_errors_without_secrets(service: S3Store) -> None:
     Service.refused.add("uploads")
     for request in (lambda: list(service.pending("k")), service.lifecycle, service.versioning):
         with pytest.raises(StorageError, match="AccessDenied") as error:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
-from kafka_s3.engine.control.status import GREW_OFTEN, SinkSnapshot, check_line, overridden
+from kafka_s3.engine.control.status import GREW_OFTEN, SinkSnapshot, check_line, limits_with
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition
@@ -60,7 +60,7 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
 )
 def test_a_sink_is_well_or_not(changes: dict[str, object], max_lag: int | None, line: str, well: bool) -> None:
     known = replace(KNOWN, heartbeat=replace(BEAT, **changes))
-    found, judged = check_line(known, overridden(known, lag=max_lag))
+    found, judged = check_line(known, limits_with(known, lag=max_lag))
     assert found.startswith(line)
     assert judged is well
 

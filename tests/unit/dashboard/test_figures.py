@@ -304,7 +304,7 @@ def files_of(reason: Reason, *, count: int, size: int, records: int, directories
 def test_small_files_by_flush_size_get_a_larger_flush_size_and_its_effect() -> None:
     mib = 1 << 20
     files = files_of(Reason.FLUSH_SIZE, count=256, size=mib, records=1000)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 * mib, settings=None)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 * mib, in_effect=None)
     assert (found.setting, found.value) == ("flush.size", "64000")
     assert "at best 4 files instead of 256" in found.effect
     assert not found.note
@@ -313,14 +313,14 @@ def test_small_files_by_flush_size_get_a_larger_flush_size_and_its_effect() -> N
 def test_where_directories_are_small_themselves_the_advice_says_so() -> None:
     mib = 1 << 20
     files = files_of(Reason.FLUSH_SIZE, count=64, size=mib, records=1000, directories=32)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 * mib, settings=None)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 * mib, in_effect=None)
     assert found.value == "2000"
     assert "2.0 MiB" in found.note
 
 
 def test_where_files_are_as_large_as_their_directories_the_directories_are_to_change() -> None:
     files = files_of(Reason.ROTATE_SCHEDULE, count=64, size=1 << 20, records=1000, directories=64)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, settings=None)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, in_effect=None)
     assert found.setting == "path.format"
     assert "at best 1 files instead of 64" in found.effect
 
@@ -336,7 +336,7 @@ def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(ma
 
 def test_for_schemas_that_alternate_only_one_file_for_all_of_them_helps() -> None:
     files = files_of(Reason.SCHEMA, count=64, size=1 << 20, records=10, directories=64)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, settings=None)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, in_effect=None)
     assert (found.setting, found.value) == ("schema.compatibility.unify", "true")
 
 
@@ -385,7 +385,7 @@ def test_charts_run_to_now(frames: Frames) -> None:
 
 def test_large_files_get_no_advice() -> None:
     files = files_of(Reason.FLUSH_SIZE, count=50, size=100 << 20, records=1000)
-    assert rotations.advice(files, Window(0, HOUR_MS), target_bytes=128 << 20, settings=None) == []
+    assert rotations.advice(files, Window(0, HOUR_MS), target_bytes=128 << 20, in_effect=None) == []
 
 
 def test_the_cost_counts_the_requests_of_uploads_and_entries() -> None:

@@ -54,6 +54,9 @@ def test_topics_that_are_not_known_beforehand_need_the_folder_above() -> None:
         "transforms.r.replacement": "new-$1",
     }  # fmt: skip
     assert statements(**router)["Data"]["Resource"] == ["arn:aws:s3:::bucket/topics/*"]
+    by_template = {"directory.template": "${topic}/${directory}", "directory.delim": "_"}
+    assert statements(**router, **by_template)["Data"]["Resource"] == ["arn:aws:s3:::bucket/topics/*"]
+    assert statements(**router, **{"directory.delim": "_"})["Data"]["Resource"] == ["arn:aws:s3:::bucket/topics_*"]
 
 
 def test_the_rules_of_the_guide_archive_the_data_and_the_doctor_finds_nothing() -> None:

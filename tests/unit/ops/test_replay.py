@@ -15,8 +15,8 @@ from kafka_s3.model.files import Reason, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.positions import DriverAtWork, check_idle, write_positions
 from kafka_s3.ops.replay import Replay, make_replay
+from kafka_s3.run.wiring.followers import tagging_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink import tagging_of
 from kafka_s3.store.faults import Fault, FaultyStore, Moment, any_key, failure, lost_answer
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.services.memory import MemoryRecord

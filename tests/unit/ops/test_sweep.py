@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -20,15 +19,15 @@ from kafka_s3.ops.sweep import (
     sweeper_of,
 )
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
-from kafka_s3.store.faults import FaultyStore, Verb, failure
+from kafka_s3.store.faults import Fault, FaultyStore, Verb, failure
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ListedUpload, ObjectStore
 from tests.support.memory_world import START_MS, World, settings_of
-from tests.support.pending_uploads import DAY_MS, Listing
+from tests.support.pending_uploads import DAY_MS, OldUploads
 
 
-def sweeper(config: dict[str, str], listing: Listing, store: ObjectStore | None = None) -> Sweeper:
-    return sweeper_of(settings_of(config), listing, store or listing.bucket, clock_ms=lambda: START_MS)
+def sweeper(config: dict[str, str], store: ObjectStore) -> Sweeper:
+    return sweeper_of(settings_of(config), OldUploads(store), clock_ms=lambda: START_MS)
 
 
 CONFIG = {"flush.size": "2"}
@@ -42,7 +41,7 @@ def test_what_crashed_tasks_left_below_data_and_state_is_aborted() -> None:
         "_kafka_s3/orders/dead-letters/orders/orders+0+0000000007.jsonl.gz",
     ):
         bucket.create_upload(key)
-    swept = sweeper(CONFIG, Listing(bucket))
+    swept = sweeper(CONFIG, bucket)
     judged = swept.judged(older_than_ms=DAY_MS)
     assert [one.verdict for one in judged] == [UploadState.ABANDONED] * 3
     assert swept.abort(judged) == 3
@@ -65,7 +64,7 @@ def test_what_crashed_tasks_left_below_data_and_state_is_aborted() -> None:
 def test_uploads_that_are_not_this_sinks_are_neither_shown_nor_aborted(key: str) -> None:
     bucket = MemoryStore()
     bucket.create_upload(key)
-    swept = sweeper(CONFIG, Listing(bucket))
+    swept = sweeper(CONFIG, bucket)
     judged = swept.judged(older_than_ms=DAY_MS)
     assert judged == []
     swept.abort(judged)
@@ -77,17 +76,17 @@ def test_a_topic_that_only_the_log_knows_is_this_sinks_too() -> None:
     world.start()
     world.store.create_upload("topics/orders/partition=0/orders+0+0000000009.json")
     later = {**CONFIG, "topics": "nothing-any-more"}
-    judged = sweeper(later, Listing(world.store)).judged(older_than_ms=DAY_MS)
+    judged = sweeper(later, world.store).judged(older_than_ms=DAY_MS)
     assert [one.verdict for one in judged] == [UploadState.ABANDONED]
 
 
 def test_young_uploads_stay_for_a_running_sink_may_commit_them() -> None:
     bucket = MemoryStore()
-    listing = Listing(bucket)
+    listed = OldUploads(bucket)
     old = bucket.create_upload("topics/orders/partition=0/orders+0+0000000004.json")
     young = bucket.create_upload("topics/orders/partition=0/orders+0+0000000008.json")
-    listing.starts = {young: START_MS - DAY_MS + 1, old: START_MS - DAY_MS}
-    swept = sweeper(CONFIG, listing)
+    listed.starts = {young: START_MS - DAY_MS + 1, old: START_MS - DAY_MS}
+    swept = sweeper_of(settings_of(CONFIG), listed, clock_ms=lambda: START_MS)
     judged = swept.judged(older_than_ms=DAY_MS)
     assert {one.upload.id: one.verdict for one in judged} == {old: UploadState.ABANDONED, young: UploadState.YOUNG}
     swept.abort(judged)
@@ -109,7 +108,7 @@ def test_the_uploads_of_the_last_commit_entry_stay_however_old() -> None:
     waiting = crashed_before_completing(world)
     assert len(waiting) == 1
     world.store.create_upload("topics/orders/partition=0/orders+0+0000000900.json")
-    swept = sweeper(CONFIG, Listing(world.store))
+    swept = sweeper(CONFIG, world.store)
     judged = swept.judged(older_than_ms=DAY_MS)
     assert {one.upload.id for one in judged if one.verdict is UploadState.COMMITTED} == set(waiting)
     swept.abort(judged)
@@ -122,13 +121,11 @@ def test_the_uploads_of_the_last_commit_entry_stay_however_old() -> None:
 def test_an_upload_that_is_committed_while_the_sweep_lists_stays() -> None:
     world = World(CONFIG)
 
-    class Slow(Listing):
-        def pending(self, prefix: str) -> Iterator[ListedUpload]:
-            if prefix.startswith("topics/"):
-                crashed_before_completing(world)
-            return super().pending(prefix)
+    def commit(key: str) -> None:
+        crashed_before_completing(world)
 
-    judged = sweeper(CONFIG, Slow(world.store)).judged(older_than_ms=DAY_MS)
+    meanwhile = Fault(Verb.PENDING, commit, matches=lambda key: key.startswith("topics/"))
+    judged = sweeper(CONFIG, FaultyStore(world.store, [meanwhile])).judged(older_than_ms=DAY_MS)
     assert [one.verdict for one in judged] == [UploadState.COMMITTED]
 
 
@@ -137,7 +134,7 @@ def test_another_upload_of_a_committed_key_is_abandoned() -> None:
     (waiting,) = crashed_before_completing(world)
     key = world.store.uploads[waiting].key
     twin = world.store.create_upload(key)
-    judged = sweeper(CONFIG, Listing(world.store)).judged(older_than_ms=DAY_MS)
+    judged = sweeper(CONFIG, world.store).judged(older_than_ms=DAY_MS)
     assert {one.upload.id: one.verdict for one in judged} == {
         waiting: UploadState.COMMITTED,
         twin: UploadState.ABANDONED,
@@ -152,11 +149,10 @@ def test_without_a_log_only_age_keeps_an_upload() -> None:
 
 
 def test_without_the_right_to_list_the_error_names_it_and_nothing_is_aborted() -> None:
-    bucket = MemoryStore()
-    listing = Listing(bucket)
-    listing.refusal = StorageError("ListMultipartUploads on s3://bucket/ failed with AccessDenied (403).")
+    error = StorageError("ListMultipartUploads on s3://bucket/ failed with AccessDenied (403).")
+    refusing = FaultyStore(MemoryStore(), [failure(Verb.PENDING, error=error)])
     with pytest.raises(StorageError, match="s3:ListBucketMultipartUploads on the bucket itself"):
-        sweeper(CONFIG, listing).judged(older_than_ms=DAY_MS)
+        sweeper(CONFIG, refusing).judged(older_than_ms=DAY_MS)
 
 
 def test_a_damaged_log_stops_the_sweep() -> None:
@@ -164,7 +160,7 @@ def test_a_damaged_log_stops_the_sweep() -> None:
     bucket.put(f"_kafka_s3/orders/commits/{0:020d}.json", b"{")
     bucket.create_upload("topics/orders/partition=0/orders+0+0000000004.json")
     with pytest.raises(LogDamaged):
-        sweeper(CONFIG, Listing(bucket)).judged(older_than_ms=DAY_MS)
+        sweeper(CONFIG, bucket).judged(older_than_ms=DAY_MS)
     assert len(bucket.uploads) == 1
 
 
@@ -172,7 +168,7 @@ def test_a_refused_abort_is_an_error() -> None:
     bucket = MemoryStore()
     bucket.create_upload("topics/orders/partition=0/orders+0+0000000004.json")
     refusing = FaultyStore(bucket, [failure(Verb.ABORT_UPLOAD, error=StorageError("Grant s3:AbortMultipartUpload"))])
-    swept = sweeper(CONFIG, Listing(bucket), refusing)
+    swept = sweeper(CONFIG, refusing)
     with pytest.raises(StorageError, match="s3:AbortMultipartUpload"):
         swept.abort(swept.judged(older_than_ms=DAY_MS))
 
@@ -219,7 +215,7 @@ def world_with_a_state_that_could_not_be_deleted() -> World:
 
 def test_a_state_that_was_overtaken_goes_and_its_upload_stays_with_its_successor() -> None:
     world = world_with_a_state_that_could_not_be_deleted()
-    later = sweeper_of(world.settings, Listing(world.store), world.store, clock_ms=lambda: world.now + 2 * DAY_MS)
+    later = sweeper_of(world.settings, OldUploads(world.store), clock_ms=lambda: world.now + 2 * DAY_MS)
     assert [one.verdict for one in later.judged(older_than_ms=DAY_MS)] == [UploadState.OPEN]
     before = later.preview(older_than_ms=DAY_MS)
     done = later.sweep(older_than_ms=DAY_MS)
@@ -235,7 +231,7 @@ def test_a_note_of_open_files_that_cannot_be_read_keeps_the_sweep_from_removing_
     world = world_with_a_state_that_could_not_be_deleted()
     world.store.put(state_paths(world.settings).open_files(), b"[]")
     before = dict(world.store.objects)
-    later = sweeper_of(world.settings, Listing(world.store), world.store, clock_ms=lambda: world.now + 2 * DAY_MS)
+    later = sweeper_of(world.settings, OldUploads(world.store), clock_ms=lambda: world.now + 2 * DAY_MS)
     with pytest.raises(HintUnusable, match="A start of the sink drops it"):
         later.sweep(older_than_ms=DAY_MS)
     assert (dict(world.store.objects), len(world.store.uploads)) == (before, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -132,12 +132,7 @@ def example_of(option: Option) -> str:
 
 def _distinct(options: Iterable[Option]) -> tuple[Option, ...]:
     """Each key once, by its first row."""
-    return tuple(_once(options))
-
-
-def _once(options: Iterable[Option]) -> Iterator[Option]:
-    seen = set[str]()
+    first: dict[str, Option] = {}
     for option in options:
-        if option.key not in seen:
-            seen.add(option.key)
-            yield option
+        first.setdefault(option.key, option)
+    return tuple(first.values())

@@ -82,7 +82,7 @@ class Chapter:
     about: str = ""
 
     def options(self) -> list[Option]:
-        """The rows, in the order of the table. What key converters take is not said twice."""
+        """The rows, in the order of the table. What key converters take is not listed twice."""
         found = [row for row in (*OPTIONS, *TRANSFORM_OPTIONS, *CLOUD_OPTIONS) if row.group in self.groups]
         found += [row for row in OPTIONS if row.group is OptionGroup.OURS and row.key in self.ours]
         return [row for row in found if not row.key.startswith("key.converter.")]
@@ -100,137 +100,50 @@ class Page:
 
 _G = OptionGroup
 PAGES: Final = (
-    Page(
-        "configuration-reading.md",
-        "Topics, brokers, logins",
-        "which topics are read, from which brokers, with which login",
-        (
-            Chapter(
-                "Connector and topics",
-                (_G.FRAMEWORK,),
-                ("topics.refresh.interval.ms", "behavior.on.lost.offsets", "consumer.group.mirror.enable"),
-            ),
-            Chapter(
-                "Kafka",
-                (_G.KAFKA,),
-                ("kafka.bootstrap.servers", "kafka.reader", "poll.interval.ms"),
-                "Logins step by step: [logins](logins.md).",
-            ),
-        ),
-    ),
-    Page(
-        "configuration-converters.md",
-        "Converters and registries",
-        "how bytes become values: JSON, Avro, Protobuf, schemas, registries",
-        (
-            Chapter(
-                "Converters",
-                (_G.CONVERTERS,),
-                ("value.schema", "value.schema.inference", "record.metadata.enable"),
-                CONVERTERS,
-            ),
-        ),
-    ),
-    Page(
-        "configuration-transforms.md",
-        "Transforms",
-        "how records are changed, dropped or sent to another topic on the way",
-        (Chapter("Transforms and predicates", (_G.TRANSFORMS,), (), TRANSFORMS),),
-    ),
-    Page(
-        "configuration-files.md",
-        "Files: when, where, what",
-        "when files close, where they lie, what they are called, which format they have",
-        (
-            Chapter(
-                "Rotation and object names",
-                (_G.ROTATION,),
-                (
-                    "flush.bytes",
-                    "flush.idle.ms",
-                    "schema.compatibility.unify",
-                    "tail.check.interval.ms",
-                    "tail.state.enable",
-                    "tail.read.records",
-                    "tail.read.bytes",
-                ),
-            ),
-            Chapter(
-                "Partitioner",
-                (_G.PARTITIONER,),
-                ("partition.value.encoding",),
-                "By example: [directories and names](partitioners.md).",
-            ),
-            Chapter("Formats", (_G.FORMAT,), ()),
-            Chapter("Null values, keys and headers", (_G.RECORDS,), ()),
-            Chapter("Delta tables", (_G.DELTA,), (), "What a table is for: [Delta tables](delta.md)."),
-        ),
-    ),
-    Page(
-        "configuration-bucket.md",
-        "Bucket, credentials, encryption",
-        "which bucket, with which credentials, encryption and retries",
-        (Chapter("S3", (_G.STORAGE,), ("state.prefix", "s3.upload.threads")),),
-    ),
-    Page(
-        "configuration-errors.md",
-        "Errors and dead letters",
-        "what becomes of bad records, and how long the sink waits for others",
-        (
-            Chapter(
-                "Errors and dead letters",
-                (_G.ERRORS,),
-                ("errors.stop.scope", "errors.deadletter.max.ratio"),
-                "Null values have a key of their own, [`behavior.on.null.values`](configuration-files.md#null-values-keys-and-headers).",
-            ),
-        ),
-    ),
-    Page(
-        "configuration-running.md",
-        "Running, health, notifications",
-        "how a sink runs, what it reports, and who hears of its objects",
-        (
-            Chapter(
-                "Running",
-                (),
-                ("compatibility.strict", "tasks.run.on", "commit.max.files", "task.timeout.ms", "writer.memory.bytes"),
-            ),
-            Chapter(
-                "Health and metrics",
-                (),
-                (
-                    "heartbeat.interval.ms",
-                    "health.lag.max.records",
-                    "health.delay.max.ms",
-                    "health.deadletter.max.ratio",
-                    "metrics.prometheus.port",
-                    "metrics.otlp.enable",
-                ),
-            ),
-            Chapter(
-                "After each commit",
-                (),
-                (
-                    "glue.database.name",
-                    "done.marker.name",
-                    "notification.class",
-                    "notification.target",
-                    "aws.endpoint.url",
-                ),
-                "With examples: [followers](followers.md).",
-            ),
-        ),
-    ),
-    Page(
-        "configuration-spellings.md",
-        "Other spellings, and Connect's worker file",
-        "keys of the managed cloud connector and of Block-GZIP; what a worker file adds",
-        (
-            Chapter("Block-GZIP", (_G.BLOCK_GZIP,), (), "What the files are: [Block-GZIP](block-gzip.md)."),
-            Chapter("Managed cloud spelling", (_G.CLOUD,), (), CLOUD),
-        ),
-    ),
-)
+    Page("configuration-reading.md", "Topics, brokers, logins", "which topics are read, from which brokers, with which login", (
+        Chapter("Connector and topics", (_G.FRAMEWORK,),
+                ("topics.refresh.interval.ms", "behavior.on.lost.offsets", "consumer.group.mirror.enable")),
+        Chapter("Kafka", (_G.KAFKA,), ("kafka.bootstrap.servers", "kafka.reader", "poll.interval.ms"),
+                "Logins step by step: [logins](logins.md)."),
+    )),
+    Page("configuration-converters.md", "Converters and registries", "how bytes become values: JSON, Avro, Protobuf, schemas, registries", (
+        Chapter("Converters", (_G.CONVERTERS,), ("value.schema", "value.schema.inference", "record.metadata.enable"), CONVERTERS),
+    )),
+    Page("configuration-transforms.md", "Transforms", "how records are changed, dropped or sent to another topic on the way", (
+        Chapter("Transforms and predicates", (_G.TRANSFORMS,), (), TRANSFORMS),
+    )),
+    Page("configuration-files.md", "Files: when, where, what",
+         "when files close, where they lie, what they are called, which format they have", (
+        Chapter("Rotation and object names", (_G.ROTATION,), (
+            "flush.bytes", "flush.idle.ms", "schema.compatibility.unify", "tail.check.interval.ms", "tail.state.enable",
+            "tail.read.records", "tail.read.bytes")),
+        Chapter("Partitioner", (_G.PARTITIONER,), ("partition.value.encoding",), "By example: [directories and names](partitioners.md)."),
+        Chapter("Formats", (_G.FORMAT,)),
+        Chapter("Null values, keys and headers", (_G.RECORDS,)),
+        Chapter("Delta tables", (_G.DELTA,), (), "What a table is for: [Delta tables](delta.md)."),
+    )),
+    Page("configuration-bucket.md", "Bucket, credentials, encryption", "which bucket, with which credentials, encryption and retries", (
+        Chapter("S3", (_G.STORAGE,), ("state.prefix", "s3.upload.threads")),
+    )),
+    Page("configuration-errors.md", "Errors and dead letters", "what becomes of bad records, and how long the sink waits for others", (
+        Chapter("Errors and dead letters", (_G.ERRORS,), ("errors.stop.scope", "errors.deadletter.max.ratio"),
+                "Null values have a key of their own, [`behavior.on.null.values`](configuration-files.md#null-values-keys-and-headers)."),
+    )),
+    Page("configuration-running.md", "Running, health, notifications", "how a sink runs, what it reports, and who hears of its objects", (
+        Chapter("Running", (), ("compatibility.strict", "tasks.run.on", "commit.max.files", "task.timeout.ms", "writer.memory.bytes")),
+        Chapter("Health and metrics", (), (
+            "heartbeat.interval.ms", "health.lag.max.records", "health.delay.max.ms", "health.deadletter.max.ratio",
+            "metrics.prometheus.port", "metrics.otlp.enable")),
+        Chapter("After each commit", (), (
+            "glue.database.name", "done.marker.name", "notification.class", "notification.target", "aws.endpoint.url"),
+            "With examples: [followers](followers.md)."),
+    )),
+    Page("configuration-spellings.md", "Other spellings, and Connect's worker file",
+         "keys of the managed cloud connector and of Block-GZIP; what a worker file adds", (
+        Chapter("Block-GZIP", (_G.BLOCK_GZIP,), (), "What the files are: [Block-GZIP](block-gzip.md)."),
+        Chapter("Managed cloud spelling", (_G.CLOUD,), (), CLOUD),
+    )),
+)  # fmt: skip
 
 
 def pages() -> Mapping[str, str]:

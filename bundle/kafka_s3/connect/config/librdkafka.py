@@ -62,7 +62,7 @@ def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def obstacles(java: Mapping[str, str]) -> Iterator[Obstacle]:
-    """What of the properties cannot be said to librdkafka: Java's own key stores above all."""
+    """What of the properties librdkafka cannot have: Java's own key stores above all."""
     trust, keys = (_store_type(java, side) for side in ("truststore", "keystore"))
     if "ssl.truststore.location" in java and trust != "PEM":
         yield Obstacle(_named_by(java, "truststore"), f"is a {trust} store, which only Java reads.", CONVERT_TRUST)

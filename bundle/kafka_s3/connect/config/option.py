@@ -16,163 +16,31 @@ from urllib.parse import urlsplit
 
 from kafka_s3.model.text import MASK, Secret
 
-Value = str | int | bool | tuple[str, ...] | Secret | None
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-
-
-class InvalidValue(ValueError):
-    """A text is not a value of its option: the rule it breaks and a remedy, both free of the text itself."""
-
-    def __init__(self, rule: str, remedy: str = "") -> None:
-        self.rule, self.remedy = rule, remedy
-        super().__init__(rule)
-
-
-class Valid(Protocol):
-    """What values a key takes beyond its type."""
-
-    @property
-    def text(self) -> str:
-        """The values, for the reference page."""
-        ...
-
-    def accept(self, value: Value) -> Value:
-        """The value in its canonical form. Raises InvalidValue."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The values that a function accepts: it gives each in its canonical form, or raises InvalidValue."""
-
-    text: str
-    accept: Callable[[Value], Value]
-
-
-def accepts(text: str) -> Callable[[Callable[[Value], Value]], Accepted]:
-    """Makes a function what a row's values have to pass; `text` says the values, for the reference page."""
-    return lambda accept: Accepted(text, accept)
-
-
-@accepts("")
-def anything(value: Value) -> Value:
-    """Every value of the type."""
-    return value
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Integers from `low` to `high`, both included."""
-
-    low: int
-    high: int = LONG_MAX
-
-    @property
-    def text(self) -> str:
-        """The range in words."""
-        return f"at least {self.low}" if self.high == LONG_MAX else f"{self.low} to {self.high}"
-
-    def accept(self, value: Value) -> Value:
-        """The number, if it lies in the range."""
-        if isinstance(value, int) and self.low <= value <= self.high:
-            return value
-        raise InvalidValue(f"must be {self.text}.")
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """A fixed set of texts, by exact case."""
-
-    values: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The texts."""
-        return ", ".join(value or "blank" for value in self.values)
-
-    def accept(self, value: Value) -> Value:
-        """The text, if it is one of the set."""
-        if value in self.values:
-            return value
-        raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
-
-
-@dataclass(frozen=True, slots=True)
-class OneOfAnyCase:
-    """A fixed set of texts, in any case."""
-
-    values: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The texts."""
-        return f"{', '.join(self.values)} (any case)"
-
-    def accept(self, value: Value) -> Value:
-        """The text as the set spells it."""
-        found = {known.lower(): known for known in self.values}.get(str(value).lower())
-        if found is None:
-            raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class KnownClass:
-    """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for.
-
-    `others` are classes that are not here, each with what to do instead.
-    """
-
-    names: Mapping[str, str]
-    registered: Callable[[], Iterable[str]] = tuple
-    others: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The Java names, each with ours where it is not part of it."""
-        return ", ".join(dict.fromkeys(self.names)) + f"; or by our names: {', '.join(self._ours())}"
-
-    def _ours(self) -> list[str]:
-        return [*dict.fromkeys(self.names.values())]
-
-    def accept(self, value: Value) -> Value:
-        """Our name of the class."""
-        given = str(value)
-        ours = [*self._ours(), *self.registered()]
-        # of two classes with one simple name the first has it
-        simple = {java.rpartition(".")[2]: name for java, name in reversed(list(self.names.items()))}
-        if given in self.names or given in simple or given in ours:
-            return self.names.get(given) or simple.get(given, given)
-        if given in self.others:
-            raise InvalidValue("is a class that this sink does not have.", self.others[given])
-        bare = given.rpartition(".")[2]
-        if bare in simple:
-            raise InvalidValue("is not a known class.", f"Did you mean {bare}?")
-        names = [*simple, *(name for name in ours if name not in simple)]
-        raise InvalidValue("is not a known class.", f"{did_you_mean(bare, names)} {_nearest(bare, names)}".strip())
-
-
-def _nearest(given: str, known: Iterable[str]) -> str:
-    """A sentence with the known names that are most like one, five at most."""
-    names = {name.lower(): name for name in reversed([*known])}
-    near = [names[one] for one in difflib.get_close_matches(given.lower(), names, n=5, cutoff=0.0)]
-    return f"The nearest that there are: {', '.join(near)}."
-
-
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest known name other than itself, or nothing."""
-    spelt = {name.lower(): name for name in known if name and name != given}
-    near = difflib.get_close_matches(given.lower(), spelt, n=1, cutoff=0.75)
-    return f"Did you mean {spelt[near[0]]}?" if near else ""
-
-
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SENSITIVE = re.compile(
     r"passw|passphrase|pwd|secret|token(?!\.endpoint\.url)|jaas|user\.info|external\.id|keystore\.key|private",
     re.IGNORECASE,
 )
 _USER_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)")
+TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""Kafka's own rule for topic names."""
+BUCKET: Final = re.compile(r"(?!.*\.\.|\d+(?:\.\d+){3}$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+OLD_BUCKET: Final = re.compile(r"[A-Za-z0-9._-]{3,255}")
+"""What S3 gave out in us-east-1 before March 2018."""
+_ARN: Final = re.compile(r"arn:[\w-]+:s3[\w-]*:[^/\s]*[:/]accesspoint[:/][\w./-]+")
+_WITH_FOLDER: Final = re.compile(r"(?:s3[an]?://)?[^/:]+/.*")
+_BROKER: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+_.-]*://)?(?:\[[0-9a-zA-Z:.%]+\]|[0-9a-zA-Z_.%-]+):([0-9]{1,5})")
+_REGION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+AWS_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
+_PLACEHOLDER: Final = re.compile(r"<[A-Za-z][\w .-]*>")
+_UNRENDERED: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_VARIABLE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+_NAMED_GROUPS: Final = "transforms."
+"""Below it `${NAME}` may be a group of a regular expression."""
+_DELIMITERS: Final = ("directory.delim", "file.delim")
+Value = str | int | bool | tuple[str, ...] | Secret | None
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
 
 
 class Type(StrEnum):
@@ -215,6 +83,46 @@ class OptionGroup(StrEnum):
     CLOUD = "Managed cloud spelling"
     PLUGIN = "Plugins"
     """Keys that an installed package declares; the reference page has none of them."""
+
+
+class InvalidValue(ValueError):
+    """A text is not a value of its option: the rule it breaks and a remedy, both free of the text itself."""
+
+    def __init__(self, rule: str, remedy: str = "") -> None:
+        self.rule, self.remedy = rule, remedy
+        super().__init__(rule)
+
+
+class Valid(Protocol):
+    """What values a key takes beyond its type."""
+
+    @property
+    def text(self) -> str:
+        """The values, for the reference page."""
+        ...
+
+    def accept(self, value: Value) -> Value:
+        """The value in its canonical form. Raises InvalidValue."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The values that a function accepts: it gives each in its canonical form, or raises InvalidValue."""
+
+    text: str
+    accept: Callable[[Value], Value]
+
+
+def accepts(text: str) -> Callable[[Callable[[Value], Value]], Accepted]:
+    """Makes a function what a row's values have to pass; `text` says the values, for the reference page."""
+    return lambda accept: Accepted(text, accept)
+
+
+@accepts("")
+def anything(value: Value) -> Value:
+    """Every value of the type."""
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,22 +234,110 @@ def masked(key: str, text: str, type_: Type = Type.STRING) -> str:
     return MASK if sensitive(key, type_) else _USER_IN_URL.sub(MASK, text)
 
 
-TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-"""Kafka's own rule for topic names."""
-BUCKET: Final = re.compile(r"(?!.*\.\.|\d+(?:\.\d+){3}$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-OLD_BUCKET: Final = re.compile(r"[A-Za-z0-9._-]{3,255}")
-"""What S3 gave out in us-east-1 before March 2018."""
-_ARN: Final = re.compile(r"arn:[\w-]+:s3[\w-]*:[^/\s]*[:/]accesspoint[:/][\w./-]+")
-_WITH_FOLDER: Final = re.compile(r"(?:s3[an]?://)?[^/:]+/.*")
-_BROKER: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+_.-]*://)?(?:\[[0-9a-zA-Z:.%]+\]|[0-9a-zA-Z_.%-]+):([0-9]{1,5})")
-_REGION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-AWS_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
-_PLACEHOLDER: Final = re.compile(r"<[A-Za-z][\w .-]*>")
-_UNRENDERED: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_VARIABLE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
-_NAMED_GROUPS: Final = "transforms."
-"""Below it `${NAME}` may be a group of a regular expression."""
-_DELIMITERS: Final = ("directory.delim", "file.delim")
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Integers from `low` to `high`, both included."""
+
+    low: int
+    high: int = LONG_MAX
+
+    @property
+    def text(self) -> str:
+        """The range in words."""
+        return f"at least {self.low}" if self.high == LONG_MAX else f"{self.low} to {self.high}"
+
+    def accept(self, value: Value) -> Value:
+        """The number, if it lies in the range."""
+        if isinstance(value, int) and self.low <= value <= self.high:
+            return value
+        raise InvalidValue(f"must be {self.text}.")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A fixed set of texts, by exact case."""
+
+    values: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The texts."""
+        return ", ".join(value or "blank" for value in self.values)
+
+    def accept(self, value: Value) -> Value:
+        """The text, if it is one of the set."""
+        if value in self.values:
+            return value
+        raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class OneOfAnyCase:
+    """A fixed set of texts, in any case."""
+
+    values: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The texts."""
+        return f"{', '.join(self.values)} (any case)"
+
+    def accept(self, value: Value) -> Value:
+        """The text as the set spells it."""
+        found = {known.lower(): known for known in self.values}.get(str(value).lower())
+        if found is None:
+            raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClass:
+    """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for.
+
+    `others` are classes that are not here, each with what to do instead.
+    """
+
+    names: Mapping[str, str]
+    registered: Callable[[], Iterable[str]] = tuple
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The Java names, each with ours where it is not part of it."""
+        return ", ".join(dict.fromkeys(self.names)) + f"; or by our names: {', '.join(self._ours())}"
+
+    def _ours(self) -> list[str]:
+        return [*dict.fromkeys(self.names.values())]
+
+    def accept(self, value: Value) -> Value:
+        """Our name of the class."""
+        given = str(value)
+        ours = [*self._ours(), *self.registered()]
+        # of two classes with one simple name the first has it
+        simple = {java.rpartition(".")[2]: name for java, name in reversed(list(self.names.items()))}
+        if given in self.names or given in simple or given in ours:
+            return self.names.get(given) or simple.get(given, given)
+        if given in self.others:
+            raise InvalidValue("is a class that this sink does not have.", self.others[given])
+        bare = given.rpartition(".")[2]
+        if bare in simple:
+            raise InvalidValue("is not a known class.", f"Did you mean {bare}?")
+        names = [*simple, *(name for name in ours if name not in simple)]
+        raise InvalidValue("is not a known class.", f"{did_you_mean(bare, names)} {_nearest(bare, names)}".strip())
+
+
+def _nearest(given: str, known: Iterable[str]) -> str:
+    """A sentence with the known names that are most like one, five at most."""
+    names = {name.lower(): name for name in reversed([*known])}
+    near = [names[one] for one in difflib.get_close_matches(given.lower(), names, n=5, cutoff=0.0)]
+    return f"The nearest that there are: {', '.join(near)}."
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A sentence that names the nearest known name other than itself, or nothing."""
+    spelt = {name.lower(): name for name in known if name and name != given}
+    near = difflib.get_close_matches(given.lower(), spelt, n=1, cutoff=0.75)
+    return f"Did you mean {spelt[near[0]]}?" if near else ""
 
 
 @accepts("3 to 63 lower-case letters, digits, dots and hyphens; or an access point's ARN")

@@ -22,6 +22,33 @@ if TYPE_CHECKING:
     import yaml
 
 
+KIND: Final = "KafkaConnector"
+"""The resource of Strimzi's operator: `metadata.name`, `spec.class`, `spec.tasksMax`, and the rest in `spec.config`."""
+_NULLS: Final = ("", "~", "null", "Null", "NULL")
+CONFIGURATIONS: Final = (".json", ".properties", ".yaml", ".yml")
+"""How the names of configuration files end."""
+_ENVELOPE: Final = frozenset({"name", "config", "tasks", "type"})  # what Connect's REST interface answers
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY_END = re.compile(r"(?<!\\)(?:\\\\)*([=:\s])")
+_BROKEN_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+TAKEN: Final = ("bootstrap.servers", "offset.flush.interval.ms", "offset.flush.timeout.ms", *CONVERTERS)
+SECURITY: Final = ("security.protocol", "sasl.", "ssl.")
+IGNORED: Final = (
+    "group.id", "client.id", "client.dns.lookup", "listeners", "plugin.path", "plugin.discovery", "connect.protocol",
+    "connector.client.config.override.policy", "task.shutdown.graceful.timeout.ms", "session.timeout.ms", "heartbeat.interval.ms",
+    "rebalance.timeout.ms", "scheduled.rebalance.max.delay.ms", "exactly.once.source.support", "request.timeout.ms",
+    "retry.backoff.ms", "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "receive.buffer.bytes",
+    "send.buffer.bytes", "connections.max.idle.ms", "header.converter.type", "response.http.headers.config", "cluster",
+)  # fmt: skip
+IGNORED_PREFIXES: Final = (
+    "rest.", "admin.", "producer.", "config.storage.", "offset.storage.", "status.storage.", "config.providers", "internal.",
+    "inter.worker.", "topic.creation.", "topic.tracking.", "access.control.", "metric.", "metrics.", "metadata.", "worker.",
+    "socket.", "confluent.", "listeners.", "security.providers", "ssl.client.auth", "ssl.principal.mapping.rules",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
     """A file's settings by key, what is odd about its form, and which of its values have none that a configuration takes."""
@@ -31,31 +58,89 @@ class ConfigFile:
     problems: tuple[Problem, ...] = ()
 
 
-def repeated(pairs: Sequence[tuple[str, Any]], path: Path) -> tuple[Problem, ...]:
-    """A warning for each key that occurs more than once in one object."""
-    last = dict(pairs)
-    counts = Counter(key for key, _ in pairs)
-    rule = f"is the last of several in {path.name}, and the one that counts, as in Connect."
-    return tuple(
-        Problem(key, presentable(key, str(last[key])), rule, "Keep one of them.") for key, n in counts.items() if n > 1
-    )
+def read_config(path: Path | str) -> ConfigFile:
+    """The settings of a file: `.properties`, YAML, or JSON as a plain map or as `{"name": ..., "config": {...}}`.
+
+    Booleans become `true` and `false`, numbers keep their spelling, null counts as absent; the last of several equal keys counts, as
+    in Connect, with a warning. Raises ConfigError with the place of every fault, also where there is no such file.
+    """
+    found = read_form(Path(path))
+    if found.problems:
+        raise ConfigError(found.problems)
+    return found
 
 
-def empty(path: Path) -> ConfigError:
-    """The error of a file without any key."""
-    return fault(
-        path, None, "is empty: it holds no key.", "Write keys and values; kafka-s3 new makes a first configuration."
-    )
+def read_form(path: Path) -> ConfigFile:
+    """The same, with lists and maps in place of texts among the `problems`, so that they hide no others.
+
+    The texts have a list as its parts with commas between them, and leave a map out.
+    """
+    text = read_text(path)
+    if path.suffix in (".json", ".yaml", ".yml") and not text.strip():
+        raise empty(path)
+    if path.suffix == ".tf":
+        way_out = "Write the pairs of config_sensitive and config_nonsensitive as one JSON object, with values, not references."
+        raise fault(path, None, "is Terraform's language, whose values Terraform alone knows.", way_out)
+    if path.suffix in (".yaml", ".yml"):
+        return _settings(*read_yaml(text, path), path)
+    if path.suffix == ".properties" or (path.suffix != ".json" and not text.lstrip().startswith("{")):
+        found = list(_property_pairs(text, path))
+        return ConfigFile(dict(found), repeated(found, path))
+    return _settings(*_read_json(text, path), path)
 
 
-def fault(path: Path, place: str | None, rule: str, remedy: str = "") -> ConfigError:
-    """The error of a file that cannot be read as what it is."""
-    return ConfigError([Problem(str(path), place or "configuration file", rule, remedy)])
+def _settings(document: Any, warnings: Sequence[Problem], path: Path) -> ConfigFile:
+    problems: list[Problem] = []
+    texts = dict(_flat(document, path, problems))
+    return ConfigFile(texts, tuple(warnings), tuple(problems))
 
 
-KIND: Final = "KafkaConnector"
-"""The resource of Strimzi's operator: `metadata.name`, `spec.class`, `spec.tasksMax`, and the rest in `spec.config`."""
-_NULLS: Final = ("", "~", "null", "Null", "NULL")
+def _flat(document: Any, path: Path, problems: list[Problem]) -> Iterator[tuple[str, str]]:
+    if not isinstance(document, dict):
+        raise fault(path, None, "must hold a map of keys and values.", 'In JSON: {"name": ..., "config": {...}}.')
+    inner = document.get("config")
+    if isinstance(inner, dict) and set(document) <= _ENVELOPE:
+        name = document.get("name")
+        if name is not None and inner.get("name", name) != name:
+            rule = f"differs from the name outside of config in {path.name}."
+            problems.append(Problem("name", str(inner["name"]), rule, "Give one name."))
+        document = inner if name is None else {"name": name, **inner}
+    for key, value in document.items():
+        if isinstance(value, bool):
+            yield key, "true" if value else "false"
+        elif isinstance(value, str):
+            yield key, value
+        elif value is not None:
+            rule, flat = "must be a text, a number or a boolean.", _as_text(value)
+            if flat is None:
+                problems.append(Problem(key, "an object", rule, "Write lists as a,b,c in one text."))
+                continue
+            problems.append(Problem(key, "an array", rule, f'Write "{presentable(key, flat)}" in one text.'))
+            yield key, flat
+
+
+def _as_text(value: Any) -> str | None:
+    """A list of texts as the text that Connect takes, None of anything else."""
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    return None
+
+
+def _read_json(text: str, path: Path) -> tuple[Any, list[Problem]]:
+    warnings: list[Problem] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        warnings.extend(repeated(pairs, path))
+        return dict(pairs)
+
+    try:
+        document = json.loads(text, object_pairs_hook=members, parse_int=str, parse_float=str, parse_constant=str)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise fault(path, place, f"is not valid JSON: {error.msg}.", "Mend the file there.") from None
+    except RecursionError:
+        raise fault(path, None, "is nested too deeply.", "Write keys and values only.") from None
+    return document, warnings
 
 
 def read_yaml(text: str, path: Path) -> tuple[Any, list[Problem]]:
@@ -112,62 +197,6 @@ def _connector(document: Any, path: Path) -> Any:
     return {"name": (document.get("metadata") or {}).get("name"), "config": config}
 
 
-CONFIGURATIONS: Final = (".json", ".properties", ".yaml", ".yml")
-"""How the names of configuration files end."""
-_ENVELOPE: Final = frozenset({"name", "config", "tasks", "type"})  # what Connect's REST interface answers
-_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_KEY_END = re.compile(r"(?<!\\)(?:\\\\)*([=:\s])")
-_BROKEN_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
-_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-
-
-def read_config(path: Path | str) -> ConfigFile:
-    """The settings of a file: `.properties`, YAML, or JSON as a plain map or as `{"name": ..., "config": {...}}`.
-
-    Booleans become `true` and `false`, numbers keep their spelling, null counts as absent; the last of several equal keys counts, as
-    in Connect, with a warning. Raises ConfigError with the place of every fault, also where there is no such file.
-    """
-    found = read_form(Path(path))
-    if found.problems:
-        raise ConfigError(found.problems)
-    return found
-
-
-def read_form(path: Path) -> ConfigFile:
-    """The same, with lists and maps in place of texts among the `problems`, so that they hide no others.
-
-    The texts have a list as its parts with commas between them, and leave a map out.
-    """
-    text = read_text(path)
-    if path.suffix in (".json", ".yaml", ".yml") and not text.strip():
-        raise empty(path)
-    if path.suffix == ".tf":
-        way_out = "Write the pairs of config_sensitive and config_nonsensitive as one JSON object, with values, not references."
-        raise fault(path, None, "is Terraform's language, whose values Terraform alone knows.", way_out)
-    if path.suffix in (".yaml", ".yml"):
-        return _settings(*read_yaml(text, path), path)
-    if path.suffix == ".properties" or (path.suffix != ".json" and not text.lstrip().startswith("{")):
-        found = list(_property_pairs(text, path))
-        return ConfigFile(dict(found), repeated(found, path))
-    return _settings(*_read_json(text, path), path)
-
-
-def read_text(path: Path) -> str:
-    """The file's text in UTF-8, else in Java's older default, ISO 8859-1. Raises ConfigError where it cannot be read."""
-    try:
-        content = path.read_bytes()
-    except IsADirectoryError:
-        raise fault(path, None, "is a directory.", "Name the configuration file in it.") from None
-    except FileNotFoundError:
-        raise fault(path, None, "does not exist.", _neighbour(path)) from None
-    except OSError as error:
-        raise fault(path, None, f"cannot be read: {error.strerror}.", "Check the file's rights.") from None
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("iso-8859-1")
-
-
 def read_properties(text: str, path: Path) -> dict[str, str]:
     """The settings of a Java properties text: comments, `=`, `:` or blanks after the key, continued lines, escapes.
 
@@ -186,15 +215,6 @@ def _property_pairs(text: str, path: Path) -> Iterator[tuple[str, str]]:
         key, rest = (line[: end.start(1)], line[end.start(1) :]) if end else (line, "")
         value = re.sub(r"^[ \t\f]*[=:]?[ \t\f]*", "", rest)
         yield _unescaped(key), _unescaped(value)
-
-
-def pairs(overrides: Sequence[str] | None) -> dict[str, str]:
-    """`KEY=VALUE` texts as a map. Raises ConfigError where there is no `=`."""
-    wrong = [text for text in overrides or () if not text.partition("=")[0].strip() or "=" not in text]
-    if wrong:
-        way_out = "Write the key, = and the value: --set flush.size=1000."
-        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.", way_out) for text in wrong])
-    return dict(text.split("=", 1) for text in overrides or ())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -222,83 +242,29 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(plain, text)
 
 
-def _read_json(text: str, path: Path) -> tuple[Any, list[Problem]]:
-    warnings: list[Problem] = []
-
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        warnings.extend(repeated(pairs, path))
-        return dict(pairs)
-
+def read_text(path: Path) -> str:
+    """The file's text in UTF-8, else in Java's older default, ISO 8859-1. Raises ConfigError where it cannot be read."""
     try:
-        document = json.loads(text, object_pairs_hook=members, parse_int=str, parse_float=str, parse_constant=str)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise fault(path, place, f"is not valid JSON: {error.msg}.", "Mend the file there.") from None
-    except RecursionError:
-        raise fault(path, None, "is nested too deeply.", "Write keys and values only.") from None
-    return document, warnings
-
-
-def _settings(document: Any, warnings: Sequence[Problem], path: Path) -> ConfigFile:
-    problems: list[Problem] = []
-    texts = dict(_flat(document, path, problems))
-    return ConfigFile(texts, tuple(warnings), tuple(problems))
-
-
-def _flat(document: Any, path: Path, problems: list[Problem]) -> Iterator[tuple[str, str]]:
-    if not isinstance(document, dict):
-        raise fault(path, None, "must hold a map of keys and values.", 'In JSON: {"name": ..., "config": {...}}.')
-    inner = document.get("config")
-    if isinstance(inner, dict) and set(document) <= _ENVELOPE:
-        name = document.get("name")
-        if name is not None and inner.get("name", name) != name:
-            rule = f"differs from the name outside of config in {path.name}."
-            problems.append(Problem("name", str(inner["name"]), rule, "Give one name."))
-        document = inner if name is None else {"name": name, **inner}
-    for key, value in document.items():
-        if isinstance(value, bool):
-            yield key, "true" if value else "false"
-        elif isinstance(value, str):
-            yield key, value
-        elif value is not None:
-            rule, flat = "must be a text, a number or a boolean.", _as_text(value)
-            if flat is None:
-                problems.append(Problem(key, "an object", rule, "Write lists as a,b,c in one text."))
-                continue
-            problems.append(Problem(key, "an array", rule, f'Write "{presentable(key, flat)}" in one text.'))
-            yield key, flat
-
-
-def _as_text(value: Any) -> str | None:
-    """A list of texts as the text that Connect takes, None of anything else."""
-    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-        return ",".join(value)
-    return None
-
-
-def _neighbour(path: Path) -> str:
+        content = path.read_bytes()
+    except IsADirectoryError:
+        raise fault(path, None, "is a directory.", "Name the configuration file in it.") from None
+    except FileNotFoundError:
+        raise fault(path, None, "does not exist.", _neighbour(path)) from None
+    except OSError as error:
+        raise fault(path, None, f"cannot be read: {error.strerror}.", "Check the file's rights.") from None
     try:
-        near = did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
-    except OSError:
-        near = ""
-    return near or "Check the path."
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("iso-8859-1")
 
 
-CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-TAKEN: Final = ("bootstrap.servers", "offset.flush.interval.ms", "offset.flush.timeout.ms", *CONVERTERS)
-SECURITY: Final = ("security.protocol", "sasl.", "ssl.")
-IGNORED: Final = (
-    "group.id", "client.id", "client.dns.lookup", "listeners", "plugin.path", "plugin.discovery", "connect.protocol",
-    "connector.client.config.override.policy", "task.shutdown.graceful.timeout.ms", "session.timeout.ms", "heartbeat.interval.ms",
-    "rebalance.timeout.ms", "scheduled.rebalance.max.delay.ms", "exactly.once.source.support", "request.timeout.ms",
-    "retry.backoff.ms", "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "receive.buffer.bytes",
-    "send.buffer.bytes", "connections.max.idle.ms", "header.converter.type", "response.http.headers.config", "cluster",
-)  # fmt: skip
-IGNORED_PREFIXES: Final = (
-    "rest.", "admin.", "producer.", "config.storage.", "offset.storage.", "status.storage.", "config.providers", "internal.",
-    "inter.worker.", "topic.creation.", "topic.tracking.", "access.control.", "metric.", "metrics.", "metadata.", "worker.",
-    "socket.", "confluent.", "listeners.", "security.providers", "ssl.client.auth", "ssl.principal.mapping.rules",
-)  # fmt: skip
+def pairs(overrides: Sequence[str] | None) -> dict[str, str]:
+    """`KEY=VALUE` texts as a map. Raises ConfigError where there is no `=`."""
+    wrong = [text for text in overrides or () if not text.partition("=")[0].strip() or "=" not in text]
+    if wrong:
+        way_out = "Write the key, = and the value: --set flush.size=1000."
+        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.", way_out) for text in wrong])
+    return dict(text.split("=", 1) for text in overrides or ())
 
 
 def read_worker(path: Path) -> ConfigFile:
@@ -348,3 +314,33 @@ def under(connector: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, 
         if is_setting(key) and not any(key == converter or key.startswith(f"{converter}.") for converter in own)
     }
     return {**defaults, **connector}
+
+
+def repeated(pairs: Sequence[tuple[str, Any]], path: Path) -> tuple[Problem, ...]:
+    """A warning for each key that occurs more than once in one object."""
+    last = dict(pairs)
+    counts = Counter(key for key, _ in pairs)
+    rule = f"is the last of several in {path.name}, and the one that counts, as in Connect."
+    return tuple(
+        Problem(key, presentable(key, str(last[key])), rule, "Keep one of them.") for key, n in counts.items() if n > 1
+    )
+
+
+def empty(path: Path) -> ConfigError:
+    """The error of a file without any key."""
+    return fault(
+        path, None, "is empty: it holds no key.", "Write keys and values; kafka-s3 new makes a first configuration."
+    )
+
+
+def fault(path: Path, place: str | None, rule: str, remedy: str = "") -> ConfigError:
+    """The error of a file that cannot be read as what it is."""
+    return ConfigError([Problem(str(path), place or "configuration file", rule, remedy)])
+
+
+def _neighbour(path: Path) -> str:
+    try:
+        near = did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
+    except OSError:
+        near = ""
+    return near or "Check the path."

@@ -29,36 +29,11 @@ if TYPE_CHECKING:
 
     from databricks.sdk import WorkspaceClient
 
+
 SIGNS: Final = ("DATABRICKS_RUNTIME_VERSION", "DATABRICKS_HOST")
 """Variables of which one is set where a workspace can be asked."""
-
-
-def workspace_source(environment: Mapping[str, str]) -> Callable[[str, str], str | None]:
-    """Secrets of the workspace; none outside of one. Raises what the workspace's client raises where it refuses."""
-
-    @cache
-    def client() -> WorkspaceClient:
-        from databricks.sdk import WorkspaceClient
-
-        return WorkspaceClient()
-
-    def source(scope: str, key: str) -> str | None:
-        if not any(environment.get(sign) for sign in SIGNS):
-            return None
-        from databricks.sdk.errors import NotFound
-
-        try:
-            value = client().secrets.get_secret(scope, key).value
-        except NotFound:
-            return None
-        return base64.b64decode(value).decode() if value is not None else None
-
-    return source
-
-
 SecretSource = Callable[[str, str], str | None]
 """Gives the secret of a scope and a key, None where it has none."""
-
 PROVIDERS: Final = ("env", "file", "secrets", "secret")
 DIRECTORY: Final = "KAFKA_S3_SECRETS_DIR"
 STORED: Final = "KAFKA_S3_STORED_REFERENCES"
@@ -69,19 +44,6 @@ PLACES: Final = frozenset({
 })  # fmt: skip
 """Keys that say where something is, and hold no secret: what they take from the environment is shown."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z][A-Za-z0-9_-]*):([^}]*)\}")
-
-
-class Unresolvable(SinkError):
-    """A reference points nowhere; the text says why, without any value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """Settings with their references replaced, which keys had some, and what could not be resolved."""
-
-    texts: Mapping[str, str]
-    concealed: frozenset[str]
-    problems: tuple[Problem, ...]
 
 
 def has_reference(text: str) -> bool:
@@ -180,6 +142,29 @@ def directory_source(environment: Mapping[str, str]) -> SecretSource:
     return source
 
 
+def workspace_source(environment: Mapping[str, str]) -> Callable[[str, str], str | None]:
+    """Secrets of the workspace; none outside of one. Raises what the workspace's client raises where it refuses."""
+
+    @cache
+    def client() -> WorkspaceClient:
+        from databricks.sdk import WorkspaceClient
+
+        return WorkspaceClient()
+
+    def source(scope: str, key: str) -> str | None:
+        if not any(environment.get(sign) for sign in SIGNS):
+            return None
+        from databricks.sdk.errors import NotFound
+
+        try:
+            value = client().secrets.get_secret(scope, key).value
+        except NotFound:
+            return None
+        return base64.b64decode(value).decode() if value is not None else None
+
+    return source
+
+
 def _look_up(provider: str, place: str, *, sources: Sequence[SecretSource], environment: Mapping[str, str]) -> str:
     match provider:
         case "env":
@@ -229,3 +214,16 @@ def _remedy(provider: str) -> str:
             return f"Set KAFKA_S3_SECRET_<SCOPE>_<KEY>, put a file <scope>/<key> below ${DIRECTORY}, or the secret into the workspace."
         case _:
             return "Check the reference and the file's rights."
+
+
+class Unresolvable(SinkError):
+    """A reference points nowhere; the text says why, without any value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Settings with their references replaced, which keys had some, and what could not be resolved."""
+
+    texts: Mapping[str, str]
+    concealed: frozenset[str]
+    problems: tuple[Problem, ...]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kafka_s3.connect.converters import avro_loops
 from kafka_s3.connect.converters.converter import Payloads, decode_each
+from kafka_s3.connect.records.loops import text_array
 from kafka_s3.connect.records.values import AvroBodies, Longs, Plain
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, arrow_type
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
@@ -55,8 +56,8 @@ Pair: TypeAlias = tuple[AvroType, ConnectSchema]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A type, without null, with the `column` of its entries and the `parts` in it: fields, items, keys and values, or types of a union.
+class ColumnNode:
+    """A type, without null, with the `column` of its entries and the `children` in it: fields, items, keys and values, or types of a union.
 
     A record that is never null has no column, but NONE. `optional`: an entry may be null.
     """
@@ -65,7 +66,7 @@ class Part:
     arrow: pa.DataType
     column: int
     optional: bool
-    parts: list[Part]
+    children: list[ColumnNode]
 
 
 @dataclass(slots=True)
@@ -89,15 +90,15 @@ class Step:
     """While payloads are walked: how many items are left of an ITEM's block, which branch a UNION has."""
 
 
-class _Place(NamedTuple):
-    """Where the columns of a type stand, if they are wanted."""
+class _Target(NamedTuple):
+    """The level of the columns of a type, and whether they are wanted."""
 
     level: int
     wanted: bool
 
 
 class Program:
-    """The `steps` that walk the payloads of a record, and the `parts` of those of its fields that are wanted.
+    """The `steps` that walk the payloads of a record, and the `children` of those of its fields that are wanted.
 
     `levels` says of each column which level it is of, `wanted` of each level whether it has columns.
     """
@@ -106,60 +107,60 @@ class Program:
         self.steps: list[Step] = []
         self.levels: list[int] = []
         self.wanted = [True]
-        self.parts: list[Part] = []
+        self.children: list[ColumnNode] = []
         for member, pair in zip(avro.fields, _inside(avro, schema), strict=True):
             wanted = names is None or member.name in names
-            self.parts += [self._add(*pair, _Place(0, wanted))] * wanted
+            self.children += [self._add(*pair, _Target(0, wanted))] * wanted
 
-    def _add(self, avro: AvroType, schema: ConnectSchema, place: _Place, *, branch: bool = False) -> Part:
+    def _add(self, avro: AvroType, schema: ConnectSchema, target: _Target, *, branch: bool = False) -> ColumnNode:
         """Adds the steps of a type, which may be the branch of a union of several."""
         union, avro = avro.branches, nullable(avro) or avro
         optional = branch or _has_null(union)
         if avro.kind == "record" and not optional:
-            return Part(avro, arrow_type(schema), avro_loops.NONE, optional, self._all(avro, schema, place))
-        column = self._column(place)
+            return ColumnNode(avro, arrow_type(schema), avro_loops.NONE, optional, self._all(avro, schema, target))
+        column = self._column(target)
         size = len(avro.symbols) or avro.size or SIZES.get(avro.kind, 0)
-        step = self._step(KINDS[avro.kind][0], place, column=column, size=size, union=union)
+        step = self._step(KINDS[avro.kind][0], target, column=column, size=size, union=union)
         match avro.kind:
             case "array" | "map":
-                parts = self._items(avro, schema, place, column=column)
+                children = self._items(avro, schema, target, column=column)
             case "union":
-                parts = self._branches(avro, schema, place, union=len(self.steps) - 1)
+                children = self._branches(avro, schema, target, union=len(self.steps) - 1)
             case _:
-                parts = self._all(avro, schema, place)
+                children = self._all(avro, schema, target)
         step.jump = len(self.steps)
-        return Part(avro, arrow_type(schema), column, optional, parts)
+        return ColumnNode(avro, arrow_type(schema), column, optional, children)
 
-    def _all(self, avro: AvroType, schema: ConnectSchema, place: _Place) -> list[Part]:
-        return [self._add(*pair, place) for pair in _inside(avro, schema)]
+    def _all(self, avro: AvroType, schema: ConnectSchema, target: _Target) -> list[ColumnNode]:
+        return [self._add(*pair, target) for pair in _inside(avro, schema)]
 
-    def _items(self, avro: AvroType, schema: ConnectSchema, place: _Place, *, column: int) -> list[Part]:
+    def _items(self, avro: AvroType, schema: ConnectSchema, target: _Target, *, column: int) -> list[ColumnNode]:
         level, first = len(self.wanted), len(self.steps)
-        self.wanted.append(place.wanted)
-        parts = self._all(avro, schema, _Place(level, place.wanted))
+        self.wanted.append(target.wanted)
+        children = self._all(avro, schema, _Target(level, target.wanted))
         each = entry_width(schema) if schema.kind is SchemaType.MAP else width(schema.items)
-        self._step(avro_loops.ITEM, place, column=column, size=each, of=level).jump = first
-        return parts
+        self._step(avro_loops.ITEM, target, column=column, size=each, of=level).jump = first
+        return children
 
-    def _branches(self, avro: AvroType, schema: ConnectSchema, place: _Place, *, union: int) -> list[Part]:
-        parts = []
+    def _branches(self, avro: AvroType, schema: ConnectSchema, target: _Target, *, union: int) -> list[ColumnNode]:
+        children = []
         indexes = (index for index, branch in enumerate(avro.branches) if branch.kind != "null")
         for index, pair in zip(indexes, _inside(avro, schema), strict=True):
-            step = self._step(avro_loops.BRANCH, place, size=index, of=union)
-            parts.append(self._add(*pair, place, branch=True))
+            step = self._step(avro_loops.BRANCH, target, size=index, of=union)
+            children.append(self._add(*pair, target, branch=True))
             step.jump = len(self.steps)
-        return parts
+        return children
 
-    def _column(self, place: _Place) -> int:
-        if not place.wanted:
+    def _column(self, target: _Target) -> int:
+        if not target.wanted:
             return avro_loops.NONE
-        self.levels.append(place.level)
+        self.levels.append(target.level)
         return len(self.levels) - 1
 
     def _step(
         self,
         kind: int,
-        place: _Place,
+        target: _Target,
         *,
         column: int = avro_loops.NONE,
         size: int = 0,
@@ -167,12 +168,12 @@ class Program:
         of: int = avro_loops.NONE,
     ) -> Step:
         null = next((index for index, branch in enumerate(union) if branch.kind == "null"), avro_loops.NONE)
-        step = Step(kind, len(union), null, size, column, place.level, len(self.steps) + 1, of)
+        step = Step(kind, len(union), null, size, column, target.level, len(self.steps) + 1, of)
         self.steps.append(step)
         return step
 
 
-def reads(avro: AvroType, schema: ConnectSchema) -> bool:
+def is_columnar(avro: AvroType, schema: ConnectSchema) -> bool:
     """Whether columns hold the values of a type just as the decoder of single payloads reads them."""
     if _has_null(avro.branches) and (not schema.optional or schema.default is not None):
         return False  # a null with a default is the default, which a column of the writer's nulls does not say
@@ -183,7 +184,9 @@ def reads(avro: AvroType, schema: ConnectSchema) -> bool:
     pairs = _inside(avro, schema)
     if (avro.kind in ("record", "union") and not pairs) or (avro.kind == "fixed" and not 0 < avro.size < 1 << 31):
         return False  # it takes no bytes, or more than there are
-    return all(reads(*pair) for pair in pairs) and not (meant is SchemaType.MAP and inner_schema(schema.keys).optional)
+    return all(is_columnar(*pair) for pair in pairs) and not (
+        meant is SchemaType.MAP and inner_schema(schema.keys).optional
+    )
 
 
 def _has_null(union: Sequence[AvroType]) -> bool:
@@ -256,7 +259,7 @@ class AvroColumns:
         data = np.frombuffer(content or b"\0", np.uint8)
         bounds = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
         entries, passed = self._walked(data, bounds)
-        columns = [_array(part, entries, data) for part in self._program.parts]
+        columns = [_array(node, entries, data) for node in self._program.children]
         if not columns:
             return pa.table({"": pa.nulls(int(passed.sum()))}).select([]), passed
         return pa.Table.from_arrays(columns, schema=self._target), passed
@@ -279,42 +282,46 @@ class AvroColumns:
         return [Entries(kept.numbers[: counts[level]], kept.valid[: counts[level]]) for level, kept in pairs], passed
 
 
-def columns_of(avro: Any, schema: ConnectSchema, fields: frozenset[str] | None = None) -> AvroColumns | None:
+def columns_for(avro: Any, schema: ConnectSchema, fields: frozenset[str] | None = None) -> AvroColumns | None:
     """The reader of a writer schema (parsed JSON), with `fields` of those alone.
 
     None where it is no record, or holds what only the slow path reads: decimals, small ints, and what takes no bytes.
     """
     kind = read_types(avro)
-    return AvroColumns(kind, schema, fields) if kind.kind == "record" and reads(kind, schema) else None
+    return AvroColumns(kind, schema, fields) if kind.kind == "record" and is_columnar(kind, schema) else None
 
 
-def _array(part: Part, entries: list[Entries], data: Bytes) -> pa.Array:
-    """The entries of a part as Arrow has them. Where an optional record is null, its fields hold what means nothing."""
-    parts, kind, none = [_array(inner, entries, data) for inner in part.parts], part.arrow, None
-    if part.column == avro_loops.NONE:
-        return pa.StructArray.from_arrays(parts, fields=list(kind))
-    numbers, valid = entries[part.column]
-    if part.optional and not valid.all():
+def _array(node: ColumnNode, entries: list[Entries], data: Bytes) -> pa.Array:
+    """The entries of a node as Arrow has them. Where an optional record is null, its fields hold what means nothing."""
+    children, kind, none = [_array(inner, entries, data) for inner in node.children], node.arrow, None
+    if node.column == avro_loops.NONE:
+        return pa.StructArray.from_arrays(children, fields=list(kind))
+    numbers, valid = entries[node.column]
+    if node.optional and not valid.all():
         none = ~valid
-    match part.avro.kind:
+    match node.avro.kind:
         case "record" | "union":
-            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=None if none is None else pa.array(none))
+            return pa.StructArray.from_arrays(
+                children, fields=list(kind), mask=None if none is None else pa.array(none)
+            )
         case "array" | "map":
             offsets = np.zeros(len(numbers) + 1, np.int32)
             offsets[1:] = np.maximum.accumulate(numbers)  # a null is a 0
             made = pa.MapArray if pa.types.is_map(kind) else pa.ListArray
-            return made.from_arrays(pa.array(offsets), *parts, type=kind, mask=None if none is None else pa.array(none))
-    return _scalars(part, numbers, none, data)
+            return made.from_arrays(
+                pa.array(offsets), *children, type=kind, mask=None if none is None else pa.array(none)
+            )
+    return _scalars(node, numbers, none, data)
 
 
-def _scalars(part: Part, numbers: Longs, none: Flags | None, data: Bytes) -> pa.Array:
-    match part.avro.kind:
+def _scalars(node: ColumnNode, numbers: Longs, none: Flags | None, data: Bytes) -> pa.Array:
+    match node.avro.kind:
         case "string" | "bytes" | "fixed":
-            return _texts(numbers, none, data, part.arrow)
+            return text_array(data, numbers >> 32, numbers & avro_loops.LENGTH, kind=node.arrow, nulls=none)
         case "enum":
-            symbols = pa.array(part.avro.symbols or [""], part.arrow)  # where there are none, all are null
+            symbols = pa.array(node.avro.symbols or [""], node.arrow)  # where there are none, all are null
             indexes = pa.array(numbers.astype(np.int32), mask=none)
-            return pa.DictionaryArray.from_arrays(indexes, symbols).cast(part.arrow)
+            return pa.DictionaryArray.from_arrays(indexes, symbols).cast(node.arrow)
         case "boolean":
             values: npt.NDArray[Any] = numbers == 1
         case "double":
@@ -325,14 +332,7 @@ def _scalars(part: Part, numbers: Longs, none: Flags | None, data: Bytes) -> pa.
             values = numbers.astype(np.int32)
         case _:
             values = numbers
-    return pa.array(values, mask=none).cast(part.arrow)
-
-
-def _texts(places: Longs, none: Flags | None, data: Bytes, kind: pa.DataType) -> pa.Array:
-    out, bounds = np.empty(avro_loops.total(places), np.uint8), np.zeros(len(places) + 1, np.int32)
-    avro_loops.gather(data, places, bounds, out)
-    valid = None if none is None else pa.py_buffer(np.packbits(~none, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(places), [valid, pa.py_buffer(bounds), pa.py_buffer(out)])
+    return pa.array(values, mask=none).cast(node.arrow)
 
 
 class AvroPayloads:
@@ -354,7 +354,7 @@ class AvroPayloads:
         self._decode = decoder(self._writer, self.schema)
         self._measure = measuring_decoder(self._writer, self.schema)
         self._width = width(self.schema)
-        self._columns = None if self.schema is None else columns_of(self._writer, self.schema, fields)
+        self._columns = None if self.schema is None else columns_for(self._writer, self.schema, fields)
         self._raw = self._writer == "bytes" or (isinstance(self._writer, dict) and self._writer == {"type": "bytes"})
 
     def decode_payloads(self, payloads: pa.Array) -> Payloads:
@@ -370,7 +370,7 @@ class AvroPayloads:
         return self._in_columns(self._columns, payloads, self.schema)
 
     def _in_columns(self, columns: AvroColumns, payloads: pa.Array, schema: ConnectSchema) -> Payloads:
-        """The columns, with a row for what is good though it did not pass: that is judged one by one."""
+        """The columns, with a row for what is good though it did not pass: that is parsed one by one."""
         table, passed = columns.read(payloads)
         rows, bodies, failures = np.flatnonzero(passed), payloads, list[tuple[int, str]]()
         if len(rows) < len(payloads):

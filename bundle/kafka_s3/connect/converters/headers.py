@@ -11,22 +11,21 @@ import base64
 import json
 import math
 import re
-import struct
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from kafka_s3.connect.converters.json_documents import parse_document
+from kafka_s3.connect.converters.json_values import parse_document
 from kafka_s3.connect.converters.plain import NUMBERS
+from kafka_s3.connect.java.numbers import double_text, float_text, narrow
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.connect.schemas.json_form import dumps
 
 NUMBER: Final = re.compile(r"[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d{1,3})?")
 QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 LONG: Final = 2**63
-FLOAT_DIGITS: Final = 9
 LONGEST_NUMBER: Final = 60
 TEXT: Final = ConnectSchema(SchemaType.STRING)
 HEADERS: Final = ConnectSchema(
@@ -59,40 +58,11 @@ def _number_text(value: Decimal) -> str:
         return str(int(value))
     if value.as_tuple().exponent == 0:
         return str(value)  # a whole number beyond 64 bits keeps its digits
-    narrow = _float32(float(value))
-    if math.isfinite(narrow):
-        return _java_float(narrow)
+    near = narrow(float(value))
+    if math.isfinite(near):
+        return float_text(near)
     wide = float(value)
-    return _java_text(repr(wide)) if math.isfinite(wide) else str(value)
-
-
-def _float32(value: float) -> float:
-    """The nearest 32-bit number, infinite where there is none."""
-    try:
-        narrow: float = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    return narrow
-
-
-def _java_float(value: float) -> str:
-    """The shortest decimal text that means this 32-bit number, in Java's form."""
-    if value == 0:
-        return str(value)
-    return _java_text(
-        next(text for n in range(1, FLOAT_DIGITS + 1) if _float32(float(text := f"{value:.{n}g}")) == value)
-    )
-
-
-def _java_text(digits: str) -> str:
-    """The digits of a number as Java writes them."""
-    number = Decimal(digits)
-    if Decimal("0.001") <= abs(number) < Decimal(10_000_000):
-        plain = f"{number:f}"
-        return plain if "." in plain else f"{plain}.0"
-    sign, figures, _ = number.normalize().as_tuple()
-    first, rest = figures[0], "".join(map(str, figures[1:])) or "0"
-    return f"{'-' if sign else ''}{first}.{rest}E{number.adjusted()}"
+    return double_text(wide) if math.isfinite(wide) else str(value)
 
 
 HeaderReader: TypeAlias = Callable[[bytes], str | None]

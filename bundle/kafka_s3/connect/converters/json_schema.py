@@ -14,7 +14,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
 from kafka_s3.connect.converters.converter import Payloads, decode_each
-from kafka_s3.connect.converters.json_documents import SPACE, parse_document
+from kafka_s3.connect.converters.json_values import SPACE, parse_document
 from kafka_s3.connect.records.values import Objects
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
 from kafka_s3.connect.schemas.expansion import Allowance, width

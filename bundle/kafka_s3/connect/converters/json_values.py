@@ -1,9 +1,9 @@
 """How are JSON values decoded? Without a schema, under one that the user gives, or in an envelope that holds it.
 
 - `JsonValues`: text passes through, checked; the fields that are wanted become columns. A compiled loop checks a whole batch
-  (`json_loops`); Python's parser judges the few documents one by one that it does not let pass (`json_documents`).
+  (`json_loops`); Python's parser decides over the few documents that it does not let pass (`parse_documents`).
 - `JsonTables`: all fields are needed. `pyarrow.json` parses a whole batch; where that fails, the batch is halved until the offending
-  records are alone in small pieces, which are judged one by one.
+  records are alone in small pieces, which are parsed one by one.
 - `JsonColumns`: a schema that the user gives (`value.schema`), straight into Arrow columns; our extension. A record that does not fit
   (a wrong type, a required field that is missing) is a failure of that record. Fields that the schema does not name are left out.
 - `JsonEnvelope`: `schemas.enable=true`, one by one, for each record carries its own schema.
@@ -18,7 +18,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -30,16 +30,6 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kafka_s3.connect.converters.converter import DecodedEach, KafkaBatch, decode_each, without_tombstones
-from kafka_s3.connect.converters.json_documents import (
-    DEEP,
-    MOST_DIGITS,
-    Judged,
-    check_for_columns,
-    depth,
-    json_failures,
-    judge,
-    parse_document,
-)
 from kafka_s3.connect.records.joining import joined
 from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.records.values import JsonText, Longs, Objects, StructColumns
@@ -47,6 +37,99 @@ from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type, infer_table,
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, SchemaType, read_schema
 from kafka_s3.connect.schemas.expansion import Allowance, width
 from kafka_s3.connect.schemas.json_form import dumps, from_json
+from kafka_s3.model.dead_letters import DATA_EXCEPTION, Failure, Stage
+
+DEEP = 200
+DEPTH_STEPS = np.zeros(256, np.int8)
+DEPTH_STEPS[[ord("{"), ord("[")]], DEPTH_STEPS[[ord("}"), ord("]")]] = 1, -1
+MOST_DIGITS = 4300
+SPACE = " \t\r\n"
+STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]+')
+JAVA_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocuments:
+    """`values` and `texts` (on one line each) of the documents at the positions `rows`, ascending; offsets of nulls; what is no JSON."""
+
+    rows: Longs
+    values: list[Any]
+    texts: pa.Array
+    failures: list[Failure]
+    nulls: list[int]
+
+
+def parse_documents(batch: KafkaBatch, rows: Longs | None = None, *, for_columns: bool = False) -> ParsedDocuments:
+    """The records at these positions, or all, one by one; `for_columns` fails what Arrow cannot hold."""
+
+    def document(raw: bytes) -> tuple[tuple[Any, bytes] | None, int]:
+        value, text = parse_document(raw)
+        if for_columns:
+            check_for_columns(value, text)
+        return None if value is None else (value, text), 0
+
+    parsed = batch if rows is None else batch.take(rows)
+    found = decode_each(parsed.values, document)
+    values, texts = [value for value, _ in found.items], [text for _, text in found.items]
+    return ParsedDocuments(
+        found.rows if rows is None else rows[found.rows],
+        values,
+        pa.array(texts, batch.values.type),
+        json_failures(parsed, found),
+        parsed.offsets[found.nulls].tolist(),
+    )
+
+
+def parse_document(raw: bytes) -> tuple[Any, bytes]:
+    """The first JSON document in the bytes and its text on one line; None for empty bytes. Raises ValueError with the place."""
+    text = raw.decode("utf-8-sig").strip(SPACE)
+    if not text:
+        return None, b""
+    value, end = DECODER.raw_decode(text)
+    if text[end - 1] not in '}]"' and text[end : end + 1].strip(SPACE):
+        raise ValueError(f"{text[end]!r} after the document, at char {end}")
+    document = text[:end]
+    if "\n" in document or "\r" in document:
+        document = STRING_OR_SPACE.sub(lambda found: found[1] or "", document)
+    return value, document.encode()
+
+
+def check_for_columns(value: Any, text: bytes) -> None:
+    """Raises ValueError where Arrow cannot hold the value: half a surrogate pair, or nesting beyond all reason."""
+    if b"\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()
+    if depth(text) >= DEEP:
+        raise ValueError(f"nested more than {DEEP - 1} levels deep")
+
+
+def json_failures(batch: KafkaBatch, found: DecodedEach) -> list[Failure]:
+    """The failures of values that are no JSON."""
+    message = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+    return [
+        Failure(int(batch.offsets[row]), Stage.VALUE_CONVERTER, JAVA_CONVERTER, DATA_EXCEPTION, message + reason)
+        for row, reason in found.failures
+    ]
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON value")
+
+
+def _whole(digits: str) -> int:
+    """Whole numbers have a limit, as in the original's parser: beyond it reading them takes time that grows with the square."""
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a whole number of {len(digits)} digits, of which {MOST_DIGITS} are read at most")
+    return int(digits)
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_whole)
+
+
+def depth(text: bytes) -> int:
+    """How deeply brackets are nested; those inside strings count, too."""
+    steps = DEPTH_STEPS[np.frombuffer(text, np.uint8)]
+    return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
+
 
 if TYPE_CHECKING:
     from kafka_s3.connect.converters.json_loops import Members
@@ -141,14 +224,14 @@ class JsonValues:
         found = Members(batch.values, self._names)
         if not found.refused:
             return Decoded([batch.run(JsonText(batch.values, self._table(batch.values, found)), None)], nulls=nulls)
-        judged = judge(batch, np.flatnonzero(~found.passed))
-        batch = _with_texts(batch, judged, np.flatnonzero(found.passed))
-        nulls = sorted(nulls + judged.nulls)
+        parsed = parse_documents(batch, np.flatnonzero(~found.passed))
+        batch = _with_texts(batch, parsed, np.flatnonzero(found.passed))
+        nulls = sorted(nulls + parsed.nulls)
         if not len(batch):
-            return Decoded([], judged.failures, nulls)
+            return Decoded([], parsed.failures, nulls)
         again = Members(batch.values, self._names)
         table = None if again.refused else self._table(batch.values, again)
-        return Decoded([batch.run(JsonText(batch.values, table), None)], judged.failures, nulls)
+        return Decoded([batch.run(JsonText(batch.values, table), None)], parsed.failures, nulls)
 
     def _table(self, documents: pa.Array, found: Members) -> pa.Table | None:
         """The wanted fields of documents that have all passed; None where there are none, or where they are of several types."""
@@ -219,12 +302,12 @@ class JsonTables:
         return table
 
 
-def _with_texts(batch: KafkaBatch, judged: Judged, passed: Longs) -> KafkaBatch:
-    """The records that passed and those that were judged to be documents, in their order; the latter with the text that is written."""
+def _with_texts(batch: KafkaBatch, parsed: ParsedDocuments, passed: Longs) -> KafkaBatch:
+    """The records that passed and those that were parsed to be documents, in their order; the latter with the text that is written."""
     places = np.arange(len(batch))
-    places[judged.rows] = len(batch) + np.arange(len(judged.rows))
-    texts = pa.concat_arrays([batch.values, judged.texts]).take(pa.array(places))
-    return replace(batch, values=texts).take(np.union1d(passed, judged.rows))
+    places[parsed.rows] = len(batch) + np.arange(len(parsed.rows))
+    texts = pa.concat_arrays([batch.values, parsed.texts]).take(pa.array(places))
+    return replace(batch, values=texts).take(np.union1d(passed, parsed.rows))
 
 
 def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
@@ -242,7 +325,7 @@ def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
 def _by_halves(
     batch: KafkaBatch, whole: Callable[[KafkaBatch], Decoded | None], one_by_one: Callable[[KafkaBatch], Decoded]
 ) -> Decoded:
-    """What `whole` makes of a batch; where it makes nothing of it, the batch is halved, until few records are judged one by one."""
+    """What `whole` makes of a batch; where it makes nothing of it, the batch is halved, until few records are parsed one by one."""
     decoded = whole(batch)
     if decoded is not None:
         return decoded
@@ -273,14 +356,14 @@ def _lines(values: pa.Array) -> pa.Buffer | None:
 
 
 def _deep(values: pa.Array) -> bool:
-    """Whether a document may be nested so deeply that Python's parser would refuse it: then that one judges, whatever the batch."""
+    """Whether a document may be nested so deeply that Python's parser would refuse it: then that one decides, whatever the batch."""
     opened = pc.add(pc.count_substring(values, b"{"), pc.count_substring(values, b"["))
     suspects = values.filter(pc.greater_equal(opened, DEEP)).to_pylist()
     return any(depth(text) >= DEEP for text in suspects)
 
 
 def _has_endless_number(values: pa.Array) -> bool:
-    """Whether a document may hold a number that Python's parser refuses, and Arrow's does not: then that one judges, whatever the batch."""
+    """Whether a document may hold a number that Python's parser refuses, and Arrow's does not: then that one decides."""
     suspects = values.filter(pc.greater(pc.binary_length(values), MOST_DIGITS)).to_pylist()
     return any(ENDLESS.search(text) is not None for text in suspects)
 
@@ -310,11 +393,11 @@ def _read(text: pa.Buffer, schema: pa.Schema, *, others: str) -> pa.Table:
 
 
 def _inferred(batch: KafkaBatch) -> Decoded:
-    judged = judge(batch, for_columns=True)
-    if not len(judged.rows):
-        return Decoded([], judged.failures, judged.nulls)
-    values = JsonText(judged.texts, infer_table(judged.values))
-    return Decoded([batch.take(judged.rows).run(values, None)], judged.failures, judged.nulls)
+    parsed = parse_documents(batch, for_columns=True)
+    if not len(parsed.rows):
+        return Decoded([], parsed.failures, parsed.nulls)
+    values = JsonText(parsed.texts, infer_table(parsed.values))
+    return Decoded([batch.take(parsed.rows).run(values, None)], parsed.failures, parsed.nulls)
 
 
 def _has_whole(table: pa.Table, path: tuple[str, ...]) -> bool:

@@ -58,7 +58,7 @@ class KafkaStruct:
         )
         return ConnectSchema(SchemaType.STRUCT, name="kafka_s3.Kafka", fields=members)
 
-    def added(self, runs: list[Run], batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
+    def add_struct(self, runs: list[Run], batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
         """The runs with the struct in their values; failures of records whose values have no room for it."""
         out: list[Run] = []
         failures: list[Failure] = []
@@ -127,8 +127,8 @@ def _with_fields(run: Run) -> Longs:
             objects[row] = FIELD not in json.loads(run.values.texts[row].as_py())
         rows: Longs = np.flatnonzero(objects)
         return rows
-    fits = run.schema is not None and run.schema.kind is SchemaType.STRUCT and run.schema.field(FIELD) is None
-    return np.arange(len(run) if fits else 0)
+    takes_field = run.schema is not None and run.schema.kind is SchemaType.STRUCT and run.schema.field(FIELD) is None
+    return np.arange(len(run) if takes_field else 0)
 
 
 def _texts(texts: pa.Array, rows: list[dict[str, Any]], schema: ConnectSchema) -> pa.Array:

@@ -72,14 +72,14 @@ class Numbers:
     def decode(self, batch: KafkaBatch) -> Decoded:
         """One run of numbers; bytes of another length, and booleans that are neither 0 nor 1, are failures."""
         batch, nulls = without_tombstones(batch)
-        fits = pc.equal(pc.binary_length(batch.values), self._type.itemsize).to_numpy(zero_copy_only=False)
-        raw = b"".join(value for value, good in zip(batch.values.to_pylist(), fits, strict=True) if good)
+        valid = pc.equal(pc.binary_length(batch.values), self._type.itemsize).to_numpy(zero_copy_only=False)
+        raw = b"".join(value for value, good in zip(batch.values.to_pylist(), valid, strict=True) if good)
         numbers = np.frombuffer(raw, self._type)
         if self._kind is SchemaType.BOOLEAN:
-            fits[np.flatnonzero(fits)[numbers > 1]] = False
+            valid[np.flatnonzero(valid)[numbers > 1]] = False
             numbers = numbers[numbers <= 1].astype(bool)
-        failures = [self._failure(int(offset)) for offset in batch.offsets[~fits]]
-        good = batch.take(np.flatnonzero(fits))
+        failures = [self._failure(int(offset)) for offset in batch.offsets[~valid]]
+        good = batch.take(np.flatnonzero(valid))
         values = Plain(pa.array(numbers.astype(self._type.newbyteorder("=")) if numbers.dtype != bool else numbers))
         runs = [good.run(values, ConnectSchema(self._kind, optional=True))] if len(good) else []
         return Decoded(runs, failures, nulls)

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 from kafka_s3.connect.converters.converter import Payloads, decode_each
 from kafka_s3.connect.records.values import Objects
+from kafka_s3.connect.schemas.avro_values import read_varint
 from kafka_s3.connect.schemas.connect import ConnectSchema
 from kafka_s3.connect.schemas.expansion import Allowance, check_parts, most_values
 from kafka_s3.connect.schemas.protobuf import ProtobufOptions, message_of, translation
@@ -59,13 +60,13 @@ class RepeatedItems:
     def _count(self, data: bytes, pos: int, end: int, descriptor: Descriptor, allowance: Allowance) -> None:
         """Counts the items in the bytes of one message. Raises IndexError where these are malformed, SchemaError."""
         while pos < end:
-            tag, pos = _varint(data, pos)
+            tag, pos = read_varint(data, pos)
             kind = tag & 7
             size = SIZES.get(kind, 0)
             if kind == VARINT:
-                _, pos = _varint(data, pos)
+                _, pos = read_varint(data, pos)
             elif kind == BYTES:
-                size, pos = _varint(data, pos)
+                size, pos = read_varint(data, pos)
                 field = descriptor.fields_by_number.get(tag >> 3)
                 if field is not None and _is_message(field):
                     inner = message_of(field)
@@ -87,18 +88,6 @@ def _repeated(descriptor: Descriptor, seen: set[str]) -> list[FieldDescriptor]:
     messages = [field for field in descriptor.fields if _is_message(field)]
     inside = [found for field in messages for found in _repeated(message_of(field), seen)]
     return inside + [field for field in messages if field.is_repeated]
-
-
-def _varint(data: bytes, pos: int) -> tuple[int, int]:
-    """A number, and the position behind it."""
-    number = shift = 0
-    while True:
-        byte = data[pos]
-        pos += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80 or shift > 63:
-            return number, pos
 
 
 class ProtobufPayloads:

@@ -6,8 +6,7 @@ fails the task, which the sink repeats: nothing is lost, and nothing is taken fo
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -17,6 +16,7 @@ import pyarrow as pa
 from kafka_s3.connect.converters.converter import KafkaBatch, PayloadDecoder, without_tombstones
 from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.records.values import Longs
+from kafka_s3.connect.registry.cache import BoundedCache
 from kafka_s3.connect.registry.options import Framing, SubjectNameStrategy, subject
 from kafka_s3.connect.registry.wire_format import (
     LARGEST_BYTES,
@@ -58,8 +58,10 @@ class SchemaCatalog:
     framing: Framing = Framing.CONFLUENT
     component: str = ""
     largest: int = LARGEST_BYTES
-    _known: OrderedDict[tuple[SchemaName, str, Role], PayloadDecoder] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: BoundedCache[PayloadDecoder] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = BoundedCache(self.size, clock=time.monotonic)
 
     @property
     def indexes(self) -> MessageIndexes:
@@ -71,16 +73,11 @@ class SchemaCatalog:
     def decoder(self, name: SchemaName, topic: str, *, role: Role) -> PayloadDecoder:
         """The decoder of a schema. Raises UnknownSchema and SchemaError for that schema, RegistryUnavailable, RegistryError."""
         key = (name, topic, role)
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        made = self._made(name, topic, role)
-        with self._lock:
-            self._known[key] = made
-            while len(self._known) > self.size:
-                self._known.popitem(last=False)
-        return made
+        found = self._known.get(key)
+        if found is None:
+            found = self._made(name, topic, role)
+            self._known.put(key, found)
+        return found
 
     def _made(self, name: SchemaName, topic: str, role: Role) -> PayloadDecoder:
         if name.guid is not None:
@@ -121,7 +118,7 @@ class RegistryValues:
             return Decoded(nulls=nulls)
         values, broken, found = self._framed(batch)
         decoded = Decoded([], [self._failure(batch, row, text) for row, text in (*broken, *found.failures)], nulls)
-        for name, rows, starts in found.distinct:
+        for name, rows, starts in found.by_schema:
             decoded.runs.extend(self._part(batch, name, payloads(values, rows, starts), rows, decoded))
         decoded.runs.sort(key=lambda run: int(run.offsets[0]))
         decoded.nulls.sort()
@@ -131,7 +128,7 @@ class RegistryValues:
         """Per record the id or GUID of the schema that it names, blank where it names none; no registry is asked."""
         _, _, found = self._framed(batch)
         names = [""] * len(batch)
-        for name, rows, _ in found.distinct:
+        for name, rows, _ in found.by_schema:
             for row in rows.tolist():
                 names[row] = str(name.guid or name.id)
         return names

@@ -67,12 +67,12 @@ class RecordConverter:
         """Runs with their sidecars, failures of every stage, and null values. `keys` may be left out where none are needed."""
         whole = batch
         key_runs, failures = self.keys(batch, keys)
-        batch = without(batch, [failure.offset for failure in failures])
+        batch = without_offsets(batch, [failure.offset for failure in failures])
         decoded = self.value.decode(batch)
         runs = decoded.runs
         nulls = decoded.nulls
         if self.metadata is not None:
-            runs, more = self.metadata.added(runs, whole, keys)
+            runs, more = self.metadata.add_struct(runs, whole, keys)
             failures += more
         if self.tombstones and nulls:
             runs, nulls = with_tombstones(runs, nulls, batch), []
@@ -93,11 +93,11 @@ class RecordConverter:
             refused += [rejection(offset, NO_KEY) for offset in missing]
         if Role.HEADER in self.stores and batch.headers is not None:
             read, failed = self.headers(batch)
-            read = [texts if all(text["value"] is not None for text in texts) else [] for texts in read]
-            runs, missing = _with_headers(runs, batch, read)
             refused += failed
-            unread = {failure.offset for failure in failed}
-            refused += [rejection(offset, NO_HEADERS) for offset in missing if offset not in unread]
+            bad = [failure.offset for failure in failed]
+            pairs = [with_usable_headers(with_headers(run, batch, read, bad=bad)) for run in runs]
+            runs = [run for run, _ in pairs if len(run)]
+            refused += [failure for _, failures in pairs for failure in failures]
         return runs, refused
 
     def headers(self, batch: KafkaBatch) -> tuple[list[Headers], list[Failure]]:
@@ -107,7 +107,10 @@ class RecordConverter:
         failed: list[Failure] = []
         for row, headers in enumerate(batch.headers.to_pylist()):
             try:
-                texts = [{"key": h["key"], "value": _text(self.header, h["value"])} for h in headers or ()]
+                texts = [
+                    {"key": h["key"], "value": None if h["value"] is None else self.header(h["value"])}
+                    for h in headers or ()
+                ]
             except (ValueError, RecursionError) as error:
                 text = f"Header cannot be converted: {error}"
                 failed.append(
@@ -118,11 +121,7 @@ class RecordConverter:
         return read, failed
 
 
-def _text(reader: HeaderReader, raw: bytes | None) -> str | None:
-    return None if raw is None else reader(raw)
-
-
-def without(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:
+def without_offsets(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:
     """The batch but for the records at these offsets."""
     return batch.take(np.flatnonzero(~np.isin(batch.offsets, offsets))) if offsets else batch
 
@@ -166,17 +165,17 @@ def with_keys(runs: list[Run], keys: list[Run]) -> tuple[list[Run], list[int]]:
     return sorted(out, key=lambda run: int(run.offsets[0])), missing
 
 
-def _with_headers(runs: list[Run], batch: KafkaBatch, read: list[Headers]) -> tuple[list[Run], list[int]]:
-    """The runs with their headers; and the offsets of records without any, or with one that is null."""
-    usable = np.array([bool(headers) for headers in read], bool)
-    out: list[Run] = []
-    missing: list[int] = []
-    for run in runs:
-        places = np.searchsorted(batch.offsets, run.offsets)
-        some = np.flatnonzero(usable[places])
-        missing += run.offsets[~usable[places]].tolist()
-        if len(some):
-            rows = [read[place] for place in places[some]]
-            piece = run.take(some) if len(some) < len(run) else run
-            out.append(replace(piece, sidecars={**piece.sidecars, Role.HEADER: Sidecar(Objects(rows), HEADERS)}))
-    return out, missing
+def with_headers(run: Run, batch: KafkaBatch, read: list[Headers], *, bad: list[int]) -> Run:
+    """The run with its headers, without the records at the offsets `bad`."""
+    rows = np.flatnonzero(~np.isin(run.offsets, bad))
+    run = run if len(rows) == len(run) else run.take(rows)
+    headers = Objects([read[row] for row in np.searchsorted(batch.offsets, run.offsets)])
+    return replace(run, sidecars={**run.sidecars, Role.HEADER: Sidecar(headers, HEADERS)})
+
+
+def with_usable_headers(run: Run) -> tuple[Run, list[Failure]]:
+    """The records of a run that have headers, of which none is null; the others are failures."""
+    rows = run.sidecars[Role.HEADER].values.objects() if Role.HEADER in run.sidecars else [[]] * len(run)
+    usable = np.array([bool(own) and all(one["value"] is not None for one in own) for own in rows], bool)
+    refused = [rejection(int(offset), NO_HEADERS) for offset in run.offsets[~usable]]
+    return (run if usable.all() else run.take(np.flatnonzero(usable))), refused

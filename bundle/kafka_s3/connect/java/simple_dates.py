@@ -241,14 +241,14 @@ NUMBERS: Final[dict[str, Callable[[Instant], int]]] = {
 
 
 class _Reading:
-    """A text that is read from left to right, and what it has said so far, in the order in which it was said."""
+    """A text that is read from left to right, and the fields that were found so far, in their order."""
 
     def __init__(self, text: str, century: int) -> None:
         self._text = text
         self._at = 0
         self._century = century
         self._ambiguous = False
-        self._said: dict[str, int] = {}
+        self._fields: dict[str, int] = {}
 
     def read(self, token: Token, *, abutting: bool) -> None:
         letter, count = token
@@ -257,7 +257,7 @@ class _Reading:
                 raise ValueError(self._text)
             self._at += len(letter)
             return
-        begun = self._at
+        start = self._at
         while self._text[self._at : self._at + 1] in (" ", "\t"):
             self._at += 1
         if self._at >= len(self._text):
@@ -265,15 +265,15 @@ class _Reading:
         if letter in "zZX":
             self._zone(letter, count)
         elif token.numeric:
-            self._number(letter, count, begun + count if abutting else None)
-        elif self._at == begun:
+            self._number(letter, count, start + count if abutting else None)
+        elif self._at == start:
             self._name(letter)
         else:
             raise ValueError(self._text)
 
-    def _say(self, what: str, number: int) -> None:
-        self._said.pop(what, None)
-        self._said[what] = number
+    def _set(self, what: str, number: int) -> None:
+        self._fields.pop(what, None)
+        self._fields[what] = number
 
     def _number(self, letter: str, count: int, stop: int | None) -> None:
         """Digits, up to `stop` where others follow at once; blanks in front of them count there."""
@@ -294,7 +294,7 @@ class _Reading:
             self._ambiguous = self._ambiguous or number == start_year % 100
             number += start_year // 100 * 100
             number += 100 * (number < start_year)
-        self._say({"L": "M"}.get(letter, letter), number)
+        self._set({"L": "M"}.get(letter, letter), number)
 
     def _name(self, letter: str) -> None:
         names: Sequence[str] = {"M": MONTHS, "L": MONTHS, "E": DAYS, "a": ("AM", "PM")}.get(letter, ("BC", "AD"))
@@ -309,14 +309,14 @@ class _Reading:
             raise ValueError(self._text)
         length, index = max(matches)
         self._at += length
-        self._say({"L": "M"}.get(letter, letter), index + (letter in "ML") + (letter == "E"))
+        self._set({"L": "M"}.get(letter, letter), index + (letter in "ML") + (letter == "E"))
 
     def _zone(self, letter: str, count: int) -> None:
         rest = self._text[self._at :]
         if letter == "X":
             if rest[0] == "Z":
                 self._at += 1
-                self._say("z", 0)
+                self._set("z", 0)
             else:
                 self._offset(rest, 0, minutes=count > 1, colon=count == SHORT)
             return
@@ -330,7 +330,7 @@ class _Reading:
         if name is None:
             raise ValueError(self._text)
         self._at += len(name)
-        self._say("z", ZONES[name])
+        self._set("z", ZONES[name])
 
     def _offset(self, rest: str, start: int, *, minutes: bool, colon: bool) -> None:
         sign = {"+": 1, "-": -1}.get(rest[start : start + 1], 0)
@@ -351,67 +351,67 @@ class _Reading:
         if int(hours) > 23 or int(past) > 59:
             raise ValueError(self._text)
         self._at += end
-        self._say("z", sign * (int(hours) * 60 + int(past)))
+        self._set("z", sign * (int(hours) * 60 + int(past)))
 
     def epoch_ms(self) -> int:
-        """The instant that was said; of two digits of a year, the one not before the century's start."""
-        found = self._day() * DAY_MS + self._time() - self._said.get("z", 0) * 60_000
+        """The instant of the fields that were read; of two digits of a year, the one not before the century's start."""
+        found = self._day() * DAY_MS + self._time() - self._fields.get("z", 0) * 60_000
         if self._ambiguous and found < self._century:
-            self._said["y"] += 100
-            found = self._day() * DAY_MS + self._time() - self._said.get("z", 0) * 60_000
+            self._fields["y"] += 100
+            found = self._day() * DAY_MS + self._time() - self._fields.get("z", 0) * 60_000
         return found
 
     def _time(self) -> int:
-        said = self._said
-        hour = max(self._stamp("H"), self._stamp("k"))
-        half = max(self._stamp("h"), self._stamp("K"))
-        of_day = {24: 0}.get(said["k"], said["k"]) if self._stamp("k") > self._stamp("H") else said.get("H", 0)
-        of_half = {12: 0}.get(said["h"], said["h"]) if self._stamp("h") > self._stamp("K") else said.get("K", 0)
-        if hour < 0 or (half >= 0 and "a" in said and max(half, self._stamp("a")) > hour):
-            of_day = of_half + 12 * said.get("a", 0)
-        return ((of_day * 60 + said.get("m", 0)) * 60 + said.get("s", 0)) * 1000 + said.get("S", 0)
+        fields = self._fields
+        hour = max(self._order("H"), self._order("k"))
+        half = max(self._order("h"), self._order("K"))
+        of_day = {24: 0}.get(fields["k"], fields["k"]) if self._order("k") > self._order("H") else fields.get("H", 0)
+        of_half = {12: 0}.get(fields["h"], fields["h"]) if self._order("h") > self._order("K") else fields.get("K", 0)
+        if hour < 0 or (half >= 0 and "a" in fields and max(half, self._order("a")) > hour):
+            of_day = of_half + 12 * fields.get("a", 0)
+        return ((of_day * 60 + fields.get("m", 0)) * 60 + fields.get("s", 0)) * 1000 + fields.get("S", 0)
 
-    def _stamp(self, name: str) -> int:
-        """When something was said, -1 where it was not."""
-        return list(self._said).index(name) if name in self._said else -1
+    def _order(self, name: str) -> int:
+        """The place of a field in the order of reading, -1 where it was not read."""
+        return list(self._fields).index(name) if name in self._fields else -1
 
     def _day(self) -> int:
-        """Days since 1970; which fields count is decided as `Calendar` does, by what was said last."""
-        said = self._said
-        weekday, week = said.get("E", SUNDAY), said.get("w", 1)
-        if self._stamp("u") > self._stamp("E"):
-            later, iso = divmod(said["u"] - 1, 7)
+        """Days since 1970; which fields count is decided as `Calendar` does, by what was read last."""
+        fields = self._fields
+        weekday, week = fields.get("E", SUNDAY), fields.get("w", 1)
+        if self._order("u") > self._order("E"):
+            later, iso = divmod(fields["u"] - 1, 7)
             weekday, week = (iso + 1) % 7 + 1, week + later
-        if "Y" in said and self._stamp("Y") > self._stamp("y"):
-            return first_sunday(said["Y"]) + 7 * (week - 1) + weekday - SUNDAY
-        year = said.get("y", 1970)
-        if said.get("G") == 0:
+        if "Y" in fields and self._order("Y") > self._order("y"):
+            return first_sunday(fields["Y"]) + 7 * (week - 1) + weekday - SUNDAY
+        year = fields.get("y", 1970)
+        if fields.get("G") == 0:
             year = 1 - year
-        first = days_of(year, said.get("M", 1), 1)
+        first = days_of(year, fields.get("M", 1), 1)
         sunday = first - (first + 4) % 7
         match self._by():
             case "D":
-                return days_of(year, 1, 1) + said["D"] - 1
+                return days_of(year, 1, 1) + fields["D"] - 1
             case "w":
                 return first_sunday(year) + 7 * (week - 1) + weekday - SUNDAY
             case "W":
-                return sunday + 7 * (said["W"] - 1) + weekday - SUNDAY
+                return sunday + 7 * (fields["W"] - 1) + weekday - SUNDAY
             case "F":
-                begun = sunday + weekday - SUNDAY
-                return begun + 7 * (begun < first) + 7 * (said.get("F", 1) - 1)
+                start = sunday + weekday - SUNDAY
+                return start + 7 * (start < first) + 7 * (fields.get("F", 1) - 1)
             case _:
-                return days_of(year, said.get("M", 1), said.get("d", 1))
+                return days_of(year, fields.get("M", 1), fields.get("d", 1))
 
     def _by(self) -> str:
         """The field that decides about the day: of the complete ones the last, else a week, else the day of the month."""
-        weekday = max(self._stamp("E"), self._stamp("u"))
-        alone = {name: self._stamp(name) for name in "dD"}
-        weeks = {name: max(self._stamp(name), weekday) if self._stamp(name) >= 0 <= weekday else -1 for name in "wFW"}
+        weekday = max(self._order("E"), self._order("u"))
+        alone = {name: self._order(name) for name in "dD"}
+        weeks = {name: max(self._order(name), weekday) if self._order(name) >= 0 <= weekday else -1 for name in "wFW"}
         stamps = alone | weeks
         if max(stamps.values()) < 0:
-            stamps = {name: self._stamp(name) for name in "wW"} | {"F": max(self._stamp("F"), weekday)}
+            stamps = {name: self._order(name) for name in "wW"} | {"F": max(self._order("F"), weekday)}
         best = max(stamps.values())
-        return max((name for name in stamps if stamps[name] == best), key=self._stamp) if best >= 0 else "d"
+        return max((name for name in stamps if stamps[name] == best), key=self._order) if best >= 0 else "d"
 
 
 _ISO_TIME = SimpleDates("HH:mm:ss.SSS'Z'", now_ms=0)

@@ -55,7 +55,7 @@ class ObjectNames(Protocol):
         ...
 
     def at_time(self, now_ms: int) -> Self:
-        """The names of files of that time (epoch ms): when they are begun, in Block-GZIP when they are uploaded."""
+        """The names of files of that time (epoch ms): when they are opened, in Block-GZIP when they are uploaded."""
         return self
 
     def with_time_of(self, key: str) -> Self:
@@ -65,23 +65,6 @@ class ObjectNames(Protocol):
     def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
         """Key and content of the object that names the topic-partition's last file, where the layout has one."""
         return None
-
-
-class FolderNames(ObjectNames, Protocol):
-    """Names whose folder may be that of another topic than the file's."""
-
-    @abstractmethod
-    def key_in_folder(
-        self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
-    ) -> str:
-        """The key of the file whose first record has that offset, in the folder of that topic."""
-        ...
-
-    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
-        """The same in the folder of the file's own topic."""
-        return self.key_in_folder(
-            topic_partition.topic, topic_partition, encoded_partition, offset=offset, extension=extension
-        )
 
 
 class DataKeys(Protocol):
@@ -120,7 +103,7 @@ def topics_root(topics_dir: str, delimiter: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectNames(FolderNames, DataKeys):
+class ConnectNames(ObjectNames, DataKeys):
     """Connect's keys: `topics.dir`, `directory.delim` (D), `file.delim` (F), `filename.offset.zero.pad.width`.
 
     `tables`: each topic's folder is a Delta table, to which other writers (OPTIMIZE) add Parquet files under names of their own.
@@ -132,17 +115,22 @@ class ConnectNames(FolderNames, DataKeys):
     pad_width: int
     tables: bool = False
 
-    def key_in_folder(
-        self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
+    def key(
+        self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str, folder: str = ""
     ) -> str:
-        """The key of the file whose first record has that offset. Nothing is escaped, as in the original."""
+        """The key of the file whose first record has that offset, in a topic's folder, by default its own. Nothing is escaped."""
         topic, partition = topic_partition
         name = self.file_delim.join((topic, str(partition), str(offset).zfill(self.pad_width)))
-        return f"{self.prefix_of(folder)}{encoded_partition}{self.directory_delim}{name}{extension}"
+        return f"{self.prefix_of(folder or topic)}{encoded_partition}{self.directory_delim}{name}{extension}"
 
     def prefix_of(self, topic: str) -> str:
         """The topic's folder."""
-        return f"{topics_root(self.topics_dir, self.directory_delim)}{topic}{self.directory_delim}"
+        return f"{self.root}{topic}{self.directory_delim}"
+
+    @property
+    def root(self) -> str:
+        """What every key begins with."""
+        return topics_root(self.topics_dir, self.directory_delim)
 
     def read(self, key: str, topic: str) -> ObjectKey | None:
         """By the end of the key: in any folder, for a transform may have chosen it, and with offsets of any width."""
@@ -188,7 +176,7 @@ class ConnectNames(FolderNames, DataKeys):
 
     def folder_topic(self, file: DataFile) -> str:
         """What is between `topics.dir` and the encoded partition; tables and routers do not go together."""
-        start = len(topics_root(self.topics_dir, self.directory_delim))
+        start = len(self.root)
         end = file.key.find(f"{self.directory_delim}{file.encoded_partition}{self.directory_delim}", start)
         return file.key[start:end] if end > start and not self.tables else file.topic
 
@@ -215,7 +203,7 @@ _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateNames(FolderNames, DataKeys):
+class TemplateNames(ObjectNames, DataKeys):
     """Keys by templates that have no fault, below `topics_dir` unless it is blank. Files are begun at `now_ms`.
 
     `routed`: a transform may send records to other topics.
@@ -228,15 +216,15 @@ class TemplateNames(FolderNames, DataKeys):
     routed: bool = False
     now_ms: int = 0
 
-    def key_in_folder(
-        self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
+    def key(
+        self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str, folder: str = ""
     ) -> str:
-        """The key of the file whose first record has that offset, in the folder of a topic that may be another one."""
+        """The key of the file whose first record has that offset, in a topic's folder, by default its own."""
         topic, partition = topic_partition
         moment = datetime.fromtimestamp(self.now_ms // 1000, UTC).strftime(_TIME)
         own = {"topic": topic, "partition": str(partition), "offset": str(offset).zfill(self.pad_width), "time": moment}
-        directory = _filled(self.directory, {"topic": folder, "directory": encoded_partition})
-        return f"{topics_root(self.topics_dir, '/')}{directory}/{_filled(self.name, own)}{extension}"
+        directory = _filled(self.directory, {"topic": folder or topic, "directory": encoded_partition})
+        return f"{self.root}{directory}/{_filled(self.name, own)}{extension}"
 
     def at_time(self, now_ms: int) -> TemplateNames:
         """The names of files that are begun at that time."""
@@ -260,8 +248,8 @@ class TemplateNames(FolderNames, DataKeys):
         found = self._pattern(re.escape(topic)).fullmatch(key)
         if found is None:
             return None
-        encoded, place = found.groupdict().get("directory", ""), TopicPartition(topic, int(found["partition"]))
-        return ObjectKey(place, encoded, int(found["offset"]), found["extension"])
+        encoded, tp = found.groupdict().get("directory", ""), TopicPartition(topic, int(found["partition"]))
+        return ObjectKey(tp, encoded, int(found["offset"]), found["extension"])
 
     def folder_topic(self, file: DataFile) -> str | None:
         """What takes the place of `${topic}` in the folder."""
@@ -281,7 +269,12 @@ class TemplateNames(FolderNames, DataKeys):
 
     @property
     def _folder(self) -> str:
-        return f"{topics_root(self.topics_dir, '/')}{self.directory}"
+        return f"{self.root}{self.directory}"
+
+    @property
+    def root(self) -> str:
+        """What every key begins with."""
+        return topics_root(self.topics_dir, "/")
 
 
 def connect_template(file_delim: str) -> str:
@@ -329,8 +322,8 @@ def _unknown(template: str, known: tuple[str, ...]) -> str | None:
 
 def _filled(template: str, values: Mapping[str, str], literal: Callable[[str], str] = str) -> str:
     def pieces() -> Iterator[str]:
-        for place, text in enumerate(_PLACEHOLDER.split(template)):
-            yield values[text] if place % 2 else literal(text)
+        for number, text in enumerate(_PLACEHOLDER.split(template)):
+            yield values[text] if number % 2 else literal(text)
 
     return "".join(pieces())
 
@@ -419,12 +412,12 @@ class BlockNames(ObjectNames, DataKeys):
         known, data_key = set(topics), _data_key_of(key)
         found = read_block_key(data_key, self.prefix)
         if found is not None:
-            place, day = found.topic_partition, date.fromisoformat(found.encoded_partition)
-            is_ours = place.topic in known and data_key == self.key_of_day(place, found.offset, day=day)
-            return place if is_ours else None
+            tp, day = found.topic_partition, date.fromisoformat(found.encoded_partition)
+            is_ours = tp.topic in known and data_key == self.key_of_day(tp, found.offset, day=day)
+            return tp if is_ours else None
         number = re.search(r"(\d{5,})\.txt$", key, re.ASCII)
-        places = () if number is None else (TopicPartition(topic, int(number[1])) for topic in known)
-        return next((place for place in places if key == self.pointer_key(place)), None)
+        candidates = () if number is None else (TopicPartition(topic, int(number[1])) for topic in known)
+        return next((tp for tp in candidates if key == self.pointer_key(tp)), None)
 
 
 def normal_prefix(prefix: str) -> str:
@@ -453,8 +446,8 @@ def read_block_key(key: str, prefix: str) -> ObjectKey | None:
         date.fromisoformat(found["day"])
     except ValueError:
         return None
-    place = TopicPartition(found["topic"], int(found["partition"]))
-    return ObjectKey(place, found["day"], int(found["offset"]), DATA_EXTENSION)
+    tp = TopicPartition(found["topic"], int(found["partition"]))
+    return ObjectKey(tp, found["day"], int(found["offset"]), DATA_EXTENSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,7 +458,7 @@ class RoutedNames(ObjectNames):
     that its offset belongs to, for two of them have the same offsets.
     """
 
-    inner: FolderNames
+    inner: ConnectNames | TemplateNames
     topic: str
     keeps_source: bool
 
@@ -473,7 +466,7 @@ class RoutedNames(ObjectNames):
         """The key of the file whose first record has that offset."""
         target = TopicPartition(self.topic, topic_partition.partition)
         name = topic_partition if self.keeps_source else target
-        return self.inner.key_in_folder(target.topic, name, encoded_partition, offset=offset, extension=extension)
+        return self.inner.key(name, encoded_partition, offset=offset, extension=extension, folder=self.topic)
 
     def at_time(self, now_ms: int) -> RoutedNames:
         """The names of files of that time."""
@@ -497,10 +490,6 @@ class RewrittenNames(ObjectNames):
         if extension == self.extension:
             return self.fixed
         return self.inner.key(topic_partition, encoded_partition, offset=offset, extension=extension)
-
-    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
-        """As the other names have it."""
-        return self.inner.pointer(topic_partition, data_key)
 
 
 DELTA_LOG: Final = "_delta_log"

@@ -1,4 +1,4 @@
-"""What is a topic's table called in the catalog, and are two places the same? `delta.table.name`, with `${topic}` for the topic."""
+"""What is a topic's table called in the catalog, and are two locations the same? `delta.table.name`, with `${topic}` for the topic."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def fault(pattern: str) -> str:
     return ""
 
 
-def place(location: str) -> str:
+def normal_location(location: str) -> str:
     """A location in the one form in which locations can be compared."""
     scheme, _, path = location.rpartition(":") if ":" not in location else location.partition(":")
     return f"{'s3' if re.fullmatch('s3[an]?', scheme) else scheme}:{unquote(path).strip('/')}"

@@ -93,13 +93,11 @@ class JsonText:
         return len(self.texts)
 
     def take(self, rows: Longs) -> JsonText:
-        """The documents at these positions."""
         indices = pa.array(rows)
         table = None if self.table is None else self.table.take(indices)
         return JsonText(self.texts.take(indices), table, self.lines)
 
     def slice(self, start: int, stop: int) -> JsonText:
-        """The documents `[start, stop)`."""
         table = None if self.table is None else self.table.slice(start, stop - start)
         return JsonText(self.texts.slice(start, stop - start), table, self.lines)
 
@@ -110,11 +108,9 @@ class JsonText:
         return [pick(json.loads(text.as_py()), path) for text in self.texts]
 
     def nbytes(self) -> int:
-        """Bytes of text and table."""
         return int(self.texts.nbytes + (0 if self.table is None else self.table.nbytes))
 
     def objects(self) -> list[Any]:
-        """The parsed documents."""
         return [json.loads(text) for text in self.texts.to_pylist()]
 
 
@@ -128,15 +124,12 @@ class Objects:
         return len(self.items)
 
     def take(self, rows: Longs) -> Objects:
-        """The values at these positions."""
         return Objects([self.items[row] for row in rows])
 
     def slice(self, start: int, stop: int) -> Objects:
-        """The values `[start, stop)`."""
         return Objects(self.items[start:stop])
 
     def column(self, path: Sequence[str]) -> Column:
-        """The field of every value."""
         return [pick(item, path) for item in self.items]
 
     def nbytes(self) -> int:
@@ -144,7 +137,6 @@ class Objects:
         return 512 * len(self.items)
 
     def objects(self) -> list[Any]:
-        """The values themselves."""
         return self.items
 
 
@@ -158,25 +150,20 @@ class StructColumns:
         return int(self.table.num_rows)
 
     def take(self, rows: Longs) -> StructColumns:
-        """The rows at these positions."""
         return StructColumns(self.table.take(pa.array(rows)))
 
     def slice(self, start: int, stop: int) -> StructColumns:
-        """The rows `[start, stop)`."""
         return StructColumns(self.table.slice(start, stop - start))
 
     def column(self, path: Sequence[str]) -> Column:
-        """The field of every row."""
         if path[0] not in self.table.column_names:
             return [MISSING] * len(self)
         return _descend(self.table.column(path[0]).combine_chunks(), path[1:])
 
     def nbytes(self) -> int:
-        """Bytes of the columns."""
         return int(self.table.nbytes)
 
     def objects(self) -> list[Any]:
-        """The rows as dicts."""
         return python_rows(self.table)
 
 
@@ -190,11 +177,9 @@ class Plain:
         return len(self.array)
 
     def take(self, rows: Longs) -> Plain:
-        """The values at these positions."""
         return Plain(self.array.take(pa.array(rows)))
 
     def slice(self, start: int, stop: int) -> Plain:
-        """The values `[start, stop)`."""
         return Plain(self.array.slice(start, stop - start))
 
     def column(self, path: Sequence[str]) -> Column:
@@ -202,11 +187,9 @@ class Plain:
         return [MISSING] * len(self.array)
 
     def nbytes(self) -> int:
-        """Bytes of the values."""
         return int(self.array.nbytes)
 
     def objects(self) -> list[Any]:
-        """The strings or bytes."""
         found: list[Any] = self.array.to_pylist()
         return found
 
@@ -221,23 +204,18 @@ class Nulls:
         return self.count
 
     def take(self, rows: Longs) -> Nulls:
-        """As many as there are positions."""
         return Nulls(len(rows))
 
     def slice(self, start: int, stop: int) -> Nulls:
-        """As many as there are positions."""
         return Nulls(stop - start)
 
     def column(self, path: Sequence[str]) -> Column:
-        """Null throughout."""
         return [None] * self.count
 
     def nbytes(self) -> int:
-        """Nothing."""
         return 0
 
     def objects(self) -> list[Any]:
-        """None throughout."""
         return [None] * self.count
 
 
@@ -279,7 +257,6 @@ class AvroBodies:
         return len(self.bodies)
 
     def take(self, rows: Longs) -> AvroBodies:
-        """The values at these positions."""
         indices = pa.array(rows)
         table = None if self.table is None else self.table.take(indices)
         items = None if self.items is None else [self.items[row] for row in rows]
@@ -287,14 +264,12 @@ class AvroBodies:
         return AvroBodies(self.bodies.take(indices), self.writer, self.decode, table, items, some)
 
     def slice(self, start: int, stop: int) -> AvroBodies:
-        """The values `[start, stop)`."""
         table = None if self.table is None else self.table.slice(start, stop - start)
         items = None if self.items is None else self.items[start:stop]
         some = None if self.some is None else self.some.slice(start, stop - start)
         return AvroBodies(self.bodies.slice(start, stop - start), self.writer, self.decode, table, items, some)
 
     def column(self, path: Sequence[str]) -> Column:
-        """The field of every value."""
         if self.some is not None and path[0] in self.some.column_names:
             return StructColumns(self.some).column(path)
         if self.table is not None:
@@ -302,11 +277,9 @@ class AvroBodies:
         return Objects(self.objects()).column(path)
 
     def nbytes(self) -> int:
-        """Bytes of bodies and columns."""
         return int(self.bodies.nbytes + sum(table.nbytes for table in (self.table, self.some) if table is not None))
 
     def objects(self) -> list[Any]:
-        """The values as Python values."""
         if self.items is not None:
             return self.items
         if self.table is not None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from kafka_s3.connect.registry.cache import BoundedCache
+from kafka_s3.connect.registry.cache import AnswerCache
 from kafka_s3.connect.registry.options import RegistryOptions
 from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 from kafka_s3.model.addresses import careful_opener
@@ -49,7 +48,7 @@ class Http:
 
     def get(self, url: str, what: str) -> bytes:
         """The answer to a request for `what`. Raises UnknownSchema, RegistryUnavailable after all retries, RegistryError."""
-        return self._repeated(what, lambda: self._sent(urllib.request.Request(url, headers=self._login())))
+        return self._retry(what, lambda: self._send(urllib.request.Request(url, headers=self._login())))
 
     def _login(self) -> dict[str, str]:
         if self._options.basic_auth is None:
@@ -64,44 +63,44 @@ class Http:
         assert self._options.basic_auth is not None
         form = {"grant_type": "client_credentials"} | ({"scope": self._options.scope} if self._options.scope else {})
         headers = {"Authorization": _basic(self._options.basic_auth.reveal())}
-        answer = json.loads(self._sent(urllib.request.Request(url, urlencode(form).encode(), headers)))
+        answer = json.loads(self._send(urllib.request.Request(url, urlencode(form).encode(), headers)))
         return str(answer["access_token"]), time.monotonic() + float(answer.get("expires_in", 60)) - EARLY_S
 
-    def _sent(self, request: urllib.request.Request) -> bytes:
+    def _send(self, request: urllib.request.Request) -> bytes:
         with self._opener.open(request, timeout=self._options.timeout_s) as answer:
             content: bytes = answer.read(LARGEST_ANSWER + 1)
         if len(content) > LARGEST_ANSWER:
             raise ValueError(f"the answer is larger than {LARGEST_ANSWER >> 20} MiB")
         return content
 
-    def _repeated(self, what: str, request: Callable[[], bytes]) -> bytes:
+    def _retry(self, what: str, request: Callable[[], bytes]) -> bytes:
         backoff, failures = Backoff(self._options.backoff_ms, LONGEST_PAUSE_MS, least=0.0), 0
         while True:
             try:
                 return request()
             except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-                known = self._meaning(error, what)
+                known = self._error(error, what)
                 failures += 1
                 if not isinstance(known, RegistryUnavailable) or failures > self._options.retries:
                     raise known from None
             self._sleep(backoff.pause_ms(failures) / 1000)
 
-    def _meaning(self, error: Exception, what: str) -> RegistryError:
+    def _error(self, error: Exception, what: str) -> RegistryError:
         """What a failed request means to whoever has to act on it; free of secrets."""
         registry = f"The schema registry at {self._options.shown_urls}"
         if isinstance(error, urllib.error.HTTPError):
-            said = self._options.masked(error.read(SHOWN_CHARACTERS).decode(errors="replace"))
+            answer = self._options.masked(error.read(SHOWN_CHARACTERS).decode(errors="replace"))
             if error.code == 404:
-                return UnknownSchema(f"{registry} has no {what} (HTTP 404: {said}).")
+                return UnknownSchema(f"{registry} has no {what} (HTTP 404: {answer}).")
             if error.code in (401, 403):
                 return RegistryError(
                     f"{registry} refused access to {what} (HTTP {error.code}): check user and password, or client id and secret."
                 )
             if error.code >= 500 or error.code in (408, 429):
                 return RegistryUnavailable(
-                    f"{registry} failed at the request for {what}, after all retries (HTTP {error.code}: {said})."
+                    f"{registry} failed at the request for {what}, after all retries (HTTP {error.code}: {answer})."
                 )
-            return RegistryError(f"{registry} refused the request for {what} (HTTP {error.code}: {said}).")
+            return RegistryError(f"{registry} refused the request for {what} (HTTP {error.code}: {answer}).")
         reason = self._options.masked(str(getattr(error, "reason", error)))[:SHOWN_CHARACTERS]
         if isinstance(error, OSError | http.client.HTTPException):
             return RegistryUnavailable(
@@ -117,10 +116,6 @@ def _basic(credentials: str) -> str:
 
 
 DEEPEST: Final = 100
-
-
-class _Unknown(str):
-    """Kept in place of an answer: the registry said that there is none, in these words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +143,13 @@ class ApicurioRegistry:
         self.options = options
         self._http = Http(options.http)
         self._url = options.http.urls[0]
-        self._requests = threading.Lock()
-        self._schemas: BoundedCache[RegisteredSchema | _Unknown] = BoundedCache(options.http.cache_size, clock=clock)
+        self._schemas = AnswerCache[RegisteredSchema](
+            options.http.cache_size, negative_ttl_s=options.http.negative_ttl_s, clock=clock
+        )
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         """The schema of an id of the configured kind."""
-        with self._requests:
-            found = self._schemas.get(schema_id)
-            if found is None:
-                try:
-                    found = self._asked(schema_id)
-                    self._schemas.put(schema_id, found)
-                except UnknownSchema as error:
-                    self._schemas.put(schema_id, _Unknown(error), ttl_s=self.options.http.negative_ttl_s)
-                    raise
-        if isinstance(found, _Unknown):
-            raise UnknownSchema(str(found))
-        return found
+        return self._schemas.get(schema_id, lambda: self._fetch(schema_id))
 
     def by_guid(self, guid: str) -> RegisteredSchema:
         """Apicurio has no GUIDs: never found."""
@@ -181,7 +166,7 @@ class ApicurioRegistry:
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _asked(self, schema_id: int) -> RegisteredSchema:
+    def _fetch(self, schema_id: int) -> RegisteredSchema:
         what = f"schema {self.options.ids.removesuffix('s')} {schema_id}"
         place = f"{self._url}/ids/{self.options.ids}/{schema_id}"
         text = self._http.get(place, what).decode()

@@ -1,4 +1,4 @@
-"""How is an answer kept for the next who asks, without keeping every answer for ever?"""
+"""How is an answer of a registry kept for the next who asks, without keeping every answer for ever?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from kafka_s3.model.errors import UnknownSchema
 
 V = TypeVar("V")
 
@@ -42,3 +44,38 @@ class BoundedCache(Generic[V]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+class _Unknown(str):
+    """Kept in place of an answer: the registry answered, in these words, that there is none."""
+
+
+class AnswerCache(Generic[V]):
+    """The answers of a registry by key, within the bounds of a `BoundedCache`; that it knows none is kept for `negative_ttl_s` seconds.
+
+    Safe for threads; one of them asks at a time, under the lock `requests`.
+    """
+
+    def __init__(
+        self, size: int, *, negative_ttl_s: float, clock: Callable[[], float], requests: threading.RLock | None = None
+    ) -> None:
+        self._negative_ttl_s = negative_ttl_s
+        self._kept: BoundedCache[V | _Unknown] = BoundedCache(size, clock=clock)
+        self._requests = requests or threading.RLock()
+
+    def get(self, key: Hashable, ask: Callable[[], V], *, ttl_s: float = math.inf) -> V:
+        """The answer, which `ask` gets where it is not kept, and which is kept for `ttl_s` seconds. Raises what `ask` raises."""
+        found = self._kept.get(key)
+        if found is None:
+            with self._requests:
+                found = self._kept.get(key)  # another thread may have asked while this one waited
+                if found is None:
+                    try:
+                        found = ask()
+                    except UnknownSchema as error:
+                        self._kept.put(key, _Unknown(error), ttl_s=self._negative_ttl_s)
+                        raise
+                    self._kept.put(key, found, ttl_s=ttl_s)
+        if isinstance(found, _Unknown):
+            raise UnknownSchema(str(found))
+        return found

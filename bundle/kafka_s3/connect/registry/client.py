@@ -6,20 +6,19 @@ says who has to act on an error. Nothing is ever written to the registry.
 
 from __future__ import annotations
 
-import math
 import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka.schema_registry import RegisteredSchema as ClientSchema
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
-from kafka_s3.connect.registry.cache import BoundedCache
+from kafka_s3.connect.registry.cache import AnswerCache, BoundedCache
 from kafka_s3.connect.registry.options import PEM_MARK, RegistryOptions
 from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 from kafka_s3.model.addresses import ForbiddenAddress, check_url
@@ -131,10 +130,6 @@ LARGEST_ID: Final = 2**31 - 1
 SERIALIZED: Final = "serialized"
 
 
-class _Unknown(str):
-    """Kept in place of an answer: the registry said that there is none, in these words."""
-
-
 class RegistryClient:
     """A `SchemaRegistry` over HTTP. Safe for threads, which send one request at a time; close it when done.
 
@@ -146,12 +141,13 @@ class RegistryClient:
         self.options = options
         self._client = connect(options)
         self._requests = threading.RLock()
-        self._schemas: BoundedCache[RegisteredSchema | _Unknown] = BoundedCache(options.cache_size, clock=clock)
-        self._latest: BoundedCache[tuple[int, RegisteredSchema] | _Unknown] = BoundedCache(
-            options.cache_size, clock=clock
+        bounds = partial(
+            AnswerCache, options.cache_size, negative_ttl_s=options.negative_ttl_s, clock=clock, requests=self._requests
         )
-        self._versions: BoundedCache[int | _Unknown] = BoundedCache(options.cache_size, clock=clock)
-        self._referenced: BoundedCache[Schema | _Unknown] = BoundedCache(options.cache_size, clock=clock)
+        self._schemas: AnswerCache[RegisteredSchema] = bounds()
+        self._latest: AnswerCache[tuple[int, RegisteredSchema]] = bounds()
+        self._versions: AnswerCache[int] = bounds()
+        self._referenced: AnswerCache[Schema] = bounds()
         # As registered, with the subjects of its references: what a look-up in a subject must send.
         self._sources: BoundedCache[Schema] = BoundedCache(4 * options.cache_size, clock=clock)
 
@@ -162,19 +158,15 @@ class RegistryClient:
             raise UnknownSchema(
                 f"There can be no {what}: ids of a schema registry are positive. The record is damaged."
             )
-        return self._kept(
-            self._schemas,
-            schema_id,
-            load=lambda: self._read(what, lambda form: self._client.get_schema(schema_id, fmt=form)),
+        return self._schemas.get(
+            schema_id, lambda: self._read(what, lambda form: self._client.get_schema(schema_id, fmt=form))
         )
 
     def by_guid(self, guid: str) -> RegisteredSchema:
         """The schema of a GUID, written with dashes."""
         what = f"schema GUID {guid}"
-        return self._kept(
-            self._schemas,
-            guid,
-            load=lambda: self._read(what, lambda form: self._client.get_schema_by_guid(guid, fmt=form)),
+        return self._schemas.get(
+            guid, lambda: self._read(what, lambda form: self._client.get_schema_by_guid(guid, fmt=form))
         )
 
     def version_of(self, subject: str, schema: RegisteredSchema) -> int | None:
@@ -183,45 +175,17 @@ class RegistryClient:
         A schema with references must have come from this client.
         """
         try:
-            return self._kept(self._versions, (subject, schema), load=lambda: self._look_up(subject, schema))
+            return self._versions.get((subject, schema), lambda: self._look_up(subject, schema))
         except UnknownSchema:
             return None
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
         """The subject's newest version and its schema, at most `latest_ttl_s` old."""
-        return self._kept(self._latest, subject, load=lambda: self._newest(subject), ttl_s=self.options.latest_ttl_s)
+        return self._latest.get(subject, lambda: self._newest(subject), ttl_s=self.options.latest_ttl_s)
 
     def close(self) -> None:
         """Closes the connections."""
         self._client.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        """The client itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Closes the connections."""
-        self.close()
-
-    def _kept(
-        self, cache: BoundedCache[T | _Unknown], key: Hashable, *, load: Callable[[], T], ttl_s: float = math.inf
-    ) -> T:
-        found = cache.get(key)
-        if found is None:
-            with self._requests:
-                found = cache.get(key)  # another thread may have asked while this one waited
-                if found is None:
-                    try:
-                        found = load()
-                    except UnknownSchema as error:
-                        cache.put(key, _Unknown(error), ttl_s=self.options.negative_ttl_s)
-                        raise
-                    cache.put(key, found, ttl_s=ttl_s)
-        if isinstance(found, _Unknown):
-            raise UnknownSchema(str(found))
-        return found
 
     def _read(self, what: str, request: Callable[[str | None], Schema]) -> RegisteredSchema:
         source = self._ask(what, lambda: request(None))
@@ -279,7 +243,7 @@ class RegistryClient:
             text = self._text(name, source, request=request)
             return Schema(text, str(language), source.references)
 
-        return self._kept(self._referenced, (subject, version), load=load)
+        return self._referenced.get((subject, version), load)
 
     def _newest(self, subject: str) -> tuple[int, RegisteredSchema]:
         what = f"latest version of subject {subject}"

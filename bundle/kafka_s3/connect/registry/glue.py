@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any, Final
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
-from kafka_s3.connect.registry.cache import BoundedCache
+from kafka_s3.connect.registry.cache import AnswerCache
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.store.credentials import Credentials, careful, session_of
@@ -21,10 +20,6 @@ BUSY: Final = frozenset(
     {"InternalServiceException", "OperationTimeoutException", "ThrottlingException", "ServiceUnavailable"}
 )
 RIGHTS: Final = "Check the AWS credentials of this machine and the right glue:GetSchemaVersion."
-
-
-class _Unknown(str):
-    """Kept in place of an answer: Glue said that there is no such version, in these words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +53,9 @@ class GlueRegistry:
     def __init__(self, options: GlueOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.options = options
         self._client = _client(options)
-        self._requests = threading.Lock()
-        self._schemas: BoundedCache[RegisteredSchema | _Unknown] = BoundedCache(options.cache_size, clock=clock)
+        self._schemas = AnswerCache[RegisteredSchema](
+            options.cache_size, negative_ttl_s=options.negative_ttl_s, clock=clock
+        )
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         """Glue has no numbers: never found."""
@@ -67,18 +63,7 @@ class GlueRegistry:
 
     def by_guid(self, guid: str) -> RegisteredSchema:
         """The schema of a version id."""
-        with self._requests:
-            found = self._schemas.get(guid)
-            if found is None:
-                try:
-                    found = self._asked(guid)
-                    self._schemas.put(guid, found)
-                except UnknownSchema as error:
-                    self._schemas.put(guid, _Unknown(error), ttl_s=self.options.negative_ttl_s)
-                    raise
-        if isinstance(found, _Unknown):
-            raise UnknownSchema(str(found))
-        return found
+        return self._schemas.get(guid, lambda: self._fetch(guid))
 
     def version_of(self, subject: str, schema: RegisteredSchema) -> int | None:
         """None: Glue's converter gives schemas no version."""
@@ -92,11 +77,11 @@ class GlueRegistry:
         """Closes the connections."""
         self._client.close()
 
-    def _asked(self, guid: str) -> RegisteredSchema:
+    def _fetch(self, guid: str) -> RegisteredSchema:
         try:
             answer = self._client.get_schema_version(SchemaVersionId=guid)
         except (BotoCoreError, ClientError) as error:
-            raise _meaning(error, f"schema version {guid}", self.options) from None
+            raise _error(error, f"schema version {guid}", self.options) from None
         kind, text = answer.get("DataFormat"), answer.get("SchemaDefinition")
         if kind not in (*Language,) or not text:
             raise RegistryError(
@@ -118,7 +103,7 @@ def _client(options: GlueOptions) -> Any:
     return careful(client, options.endpoint, options.proxy)
 
 
-def _meaning(error: Exception, what: str, options: GlueOptions) -> RegistryError:
+def _error(error: Exception, what: str, options: GlueOptions) -> RegistryError:
     """What a failed request means to whoever has to act on it; free of secrets."""
     if isinstance(error, ClientError):
         code = str(error.response.get("Error", {}).get("Code", ""))

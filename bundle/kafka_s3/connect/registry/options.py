@@ -33,11 +33,6 @@ def strategy_of(name: str) -> SubjectNameStrategy:
         ) from None
 
 
-def needs_record_name(strategy: str) -> bool:
-    """Whether the subject depends on the name of the record's schema. Raises ValueError where the strategy is unknown."""
-    return strategy_of(strategy) is not SubjectNameStrategy.TOPIC
-
-
 def subject(strategy: str, topic: str, record_name: str | None, *, role: Role) -> str:
     """The subject of a record's value or key schema; `record_name` is the full name of that schema.
 

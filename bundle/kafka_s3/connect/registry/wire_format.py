@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.connect.registry.options import Framing
+from kafka_s3.connect.schemas.avro_values import read_varint
 from kafka_s3.model.files import Role
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -49,18 +50,24 @@ PLAIN, ZLIB = 0, 5
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaIds:
-    """Per record: whether it names a GUID; GUID or id, as two words; where the payload begins; the number of a failure or 0."""
+class _Prefixes:
+    """Per record: GUID or id, as two words; the number of its message indexes; where the prefix ends; the number of a failure or 0."""
 
     guids: Flags
     high: Words
     low: Words
+    indexes: Longs
     ends: Longs
     errors: Longs
 
+    def take(self, rows: Longs) -> _Prefixes:
+        return _Prefixes(
+            self.guids[rows], self.high[rows], self.low[rows], self.indexes[rows], self.ends[rows], self.errors[rows]
+        )
 
-def schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> SchemaIds:
-    """What the records that begin at these places of `data` say of their schemas."""
+
+def _schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> _Prefixes:
+    """What the records that begin at these places of `data` say of their schemas, without message indexes."""
     guids, skipped, widths = _id_layout(framing, data, starts, lengths)
     ends = skipped + widths
     errors = np.select([lengths == 0, _unknown(framing, data, starts), lengths < ends], [EMPTY, MAGIC, SHORT], 0)
@@ -71,10 +78,10 @@ def schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> 
         rows = np.flatnonzero((errors == 0) & (widths == width))
         at = starts[rows] + skipped
         if width == GUID_BYTES:
-            high[rows], low[rows] = number(data, at, 8), number(data, at + 8, 8)
+            high[rows], low[rows] = big_endian(data, at, 8), big_endian(data, at + 8, 8)
         else:
-            low[rows] = _signed(number(data, at, int(width)), int(width))
-    return SchemaIds(guids, high, low, ends, errors.astype(np.int64))
+            low[rows] = _signed(big_endian(data, at, int(width)), int(width))
+    return _Prefixes(guids, high, low, np.zeros(len(starts), np.int64), ends, errors.astype(np.int64))
 
 
 def _id_layout(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> tuple[Flags, int, Longs]:
@@ -87,7 +94,7 @@ def _id_layout(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> 
         case Framing.GLUE:
             return every, 2, np.full(len(starts), GUID_BYTES)
         case Framing.APICURIO_EITHER:
-            long = (number(data, starts + 1, 4) == 0) & (lengths > 8)
+            long = (big_endian(data, starts + 1, 4) == 0) & (lengths > 8)
             return ~every, 1, np.where(long, 8, 4)
         case _:
             return ~every, 1, np.full(len(starts), 8 if framing is Framing.APICURIO_8 else 4)
@@ -110,7 +117,7 @@ def bytes_at(data: Bytes, at: Longs) -> Bytes:
     return data[np.minimum(at, len(data) - 1)]
 
 
-def number(data: Bytes, at: Longs, size: int) -> Words:
+def big_endian(data: Bytes, at: Longs, size: int) -> Words:
     """Big-endian numbers of `size` bytes at these places."""
     found = np.zeros(len(at), np.uint64)
     for place in range(size):
@@ -121,6 +128,9 @@ def number(data: Bytes, at: Longs, size: int) -> Words:
 MOST_INDEXES: Final = 64
 """No message is nested deeper: protoc itself stops at 32."""
 LARGEST_INDEX: Final = 2**31 - 1
+LONGEST_PATH: Final = 5 * (1 + MOST_INDEXES)
+"""Bytes of a count and as many indexes, each a varint of five bytes at most."""
+MessagePath: TypeAlias = tuple[int, ...]
 ID_PREFIX: Final = 5
 """Bytes before a payload of Confluent's: 0 and an id."""
 
@@ -146,13 +156,13 @@ class SchemaName:
 
     id: int | None = None
     guid: str | None = None
-    indexes: tuple[int, ...] | None = None
+    indexes: MessagePath | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Framed:
     """The schemas and payloads of an array. `rows` are the positions of well-formed records, ascending; the n-th names the schema
-    `names[codes[n]]`, and its payload begins `starts[n]` bytes into the record. `failures` are (position, reason), `nulls` positions.
+    `names[codes[n]]`, and its payload begins `starts[n]` bytes into the record. `failures` are (position, reason); nulls are neither.
     """
 
     names: list[SchemaName]
@@ -160,23 +170,14 @@ class Framed:
     rows: Longs
     starts: Longs
     failures: list[tuple[int, str]]
-    nulls: Longs
 
     @property
-    def groups(self) -> list[tuple[SchemaName, Longs, Longs]]:
-        """Name, rows and starts of consecutive records of one schema, in order; failures and nulls in between do not part them."""
-        cuts = np.flatnonzero(np.diff(self.codes)) + 1
-        return self._pick(np.split(np.arange(len(self.codes)), cuts))
-
-    @property
-    def distinct(self) -> list[tuple[SchemaName, Longs, Longs]]:
+    def by_schema(self) -> list[tuple[SchemaName, Longs, Longs]]:
         """Name, rows and starts of all records of one schema, schemas in order of their first record."""
         if len(self.names) == 1 and len(self.codes):
             return [(self.names[0], self.rows, self.starts)]
         order = np.argsort(self.codes, kind="stable")
-        return self._pick(np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1))
-
-    def _pick(self, parts: Sequence[Longs]) -> list[tuple[SchemaName, Longs, Longs]]:
+        parts = np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1)
         return [(self.names[self.codes[part[0]]], self.rows[part], self.starts[part]) for part in parts if len(part)]
 
 
@@ -189,29 +190,29 @@ def framed(
 ) -> Framed:
     """The schemas that the records of a binary array name. Bad bytes never raise: they are among the failures.
 
-    Records of AWS Glue are not compressed any more (`connect.registry.compression`).
+    Records of AWS Glue are not compressed any more (`inflated`).
     `headers` holds each record's schema id header (see `schema_id_headers`), None where it has none; a header goes before the bytes.
     """
     values = _binary(values)
     plain = headers is None and indexes is MessageIndexes.ABSENT and framing is Framing.CONFLUENT
     if plain and (name := _only_name(values)) is not None:
-        count, none = len(values), np.zeros(0, np.int64)
-        return Framed([name], np.zeros(count, np.int64), np.arange(count), np.full(count, ID_PREFIX), [], none)
-    prefixes = _prefixes(values, indexes, framing)
+        count = len(values)
+        return Framed([name], np.zeros(count, np.int64), np.arange(count), np.full(count, ID_PREFIX), [])
+    paths: dict[MessagePath, int] = {}
+    prefixes = _prefixes(values, indexes, framing, paths)
     if headers is not None:
         given = _binary(headers if isinstance(headers, pa.Array) else pa.array(headers, pa.binary()))
-        prefixes = _preferred(_prefixes(given, indexes, framing), prefixes, chosen=_valid(given))
+        prefixes = _preferred(_prefixes(given, indexes, framing, paths), prefixes, chosen=_valid(given))
     valid = _valid(values)
     rows = np.flatnonzero(valid & (prefixes.errors == 0))
     failed = np.flatnonzero(valid & (prefixes.errors != 0))
-    names, codes = _names(prefixes.take(rows), indexes)
+    names, codes = _names(prefixes.take(rows), list(paths))
     return Framed(
         names,
         codes,
         rows,
         prefixes.ends[rows],
         failures=[(int(row), FAILURES[prefixes.errors[row]]) for row in failed],
-        nulls=np.flatnonzero(~valid),
     )
 
 
@@ -260,96 +261,69 @@ def _without_prefix(values: pa.Array, starts: Longs) -> pa.Array:
     return pa.concat_arrays(cut).take(pa.array(np.argsort(np.concatenate(parts))))
 
 
-@dataclass(frozen=True, slots=True)
-class _Prefixes:
-    """Per record: GUID or id, as two words; message indexes, -1 after the last; where the prefix ends; the number of a failure or 0."""
-
-    guids: Flags
-    high: Words
-    low: Words
-    indexes: Longs
-    ends: Longs
-    errors: Longs
-
-    def take(self, rows: Longs) -> _Prefixes:
-        return _Prefixes(
-            self.guids[rows], self.high[rows], self.low[rows], self.indexes[rows], self.ends[rows], self.errors[rows]
-        )
-
-
-def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing) -> _Prefixes:
+def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing, paths: dict[MessagePath, int]) -> _Prefixes:
+    """What stands in front of the payloads; message indexes that are new get the next number in `paths`."""
     data, starts, stops = _layout(array)
-    ids = schema_ids(framing, data, starts, stops - starts)
-    ends, errors = ids.ends, ids.errors
-    indexes = np.full((len(starts), 1), -1, np.int64)
+    found = _schema_ids(framing, data, starts, stops - starts)
     if follow is not MessageIndexes.ABSENT:
-        rows = np.flatnonzero(errors == 0)
-        read = _index_lists if follow is MessageIndexes.FOLLOW else _places
-        lists, after, good = read(data, starts[rows] + ends[rows], stops[rows])
-        indexes = np.full((len(starts), lists.shape[1]), -1, np.int64)
-        indexes[rows], ends[rows], errors[rows] = lists, after - starts[rows], np.where(good, 0, MALFORMED)
-    return _Prefixes(ids.guids, ids.high, ids.low, indexes, ends, errors)
+        read = _message_path if follow is MessageIndexes.FOLLOW else _place_in_file
+        for row in np.flatnonzero(found.errors == 0).tolist():
+            begin = int(starts[row] + found.ends[row])
+            try:
+                path, length = read(data[begin : min(int(stops[row]), begin + LONGEST_PATH)].tobytes())
+            except (IndexError, ValueError):
+                found.errors[row] = MALFORMED
+            else:
+                found.indexes[row] = paths.setdefault(path, len(paths))
+                found.ends[row] += length
+    return found
 
 
 def _preferred(header: _Prefixes, value: _Prefixes, *, chosen: Flags) -> _Prefixes:
     """The header's where it is chosen; the whole record is the payload then."""
-    width = max(header.indexes.shape[1], value.indexes.shape[1])
     return _Prefixes(
         np.where(chosen, header.guids, value.guids),
         np.where(chosen, header.high, value.high),
         np.where(chosen, header.low, value.low),
-        np.where(chosen[:, None], _padded(header.indexes, width), _padded(value.indexes, width)),
+        np.where(chosen, header.indexes, value.indexes),
         np.where(chosen, 0, value.ends),
         np.where(chosen, header.errors, value.errors),
     )
 
 
-def _padded(lists: Longs, width: int) -> Longs:
-    return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=-1)
+def _message_path(data: bytes) -> tuple[MessagePath, int]:
+    """The message indexes at the beginning of the data, and how many bytes they take. Raises IndexError and ValueError."""
+    count, pos = _zigzag(data, 0)
+    if not 0 <= count <= MOST_INDEXES:
+        raise ValueError
+    path = []
+    for _ in range(count):
+        index, pos = _zigzag(data, pos)
+        if not 0 <= index <= LARGEST_INDEX:
+            raise ValueError
+        path.append(index)
+    return tuple(path) or (0,), pos  # a count of 0 is the short form of the list [0]
 
 
-def _index_lists(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
-    """The message indexes at these places, padded with -1; where each list ends; which lists are well-formed."""
-    counts, at, good = _varints(data, at, stops)
-    good = good & (counts >= 0) & (counts <= MOST_INDEXES)
-    counts = np.where(good, counts, 0)
-    lists = np.full((len(at), max(1, int(counts.max(initial=0)))), -1, np.int64)
-    lists[counts == 0, 0] = 0  # a count of 0 is the short form of the list [0]
-    for nesting in range(lists.shape[1]):
-        rows = np.flatnonzero(good & (counts > nesting))
-        index, at[rows], complete = _varints(data, at[rows], stops[rows])
-        lists[rows, nesting] = index
-        good[rows] = complete & (index >= 0) & (index <= LARGEST_INDEX)
-    return lists, at, good
+def _place_in_file(data: bytes) -> tuple[MessagePath, int]:
+    """The same of AWS Glue: the one number that is there, without zig-zag."""
+    number, pos = _short_varint(data, 0)
+    if number > LARGEST_INDEX:
+        raise ValueError
+    return (number,), pos
 
 
-def _places(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
-    """The same of AWS Glue: lists of the one number that is there, without zig-zag."""
-    numbers, at, good = _raw_varints(data, at, stops)
-    return numbers[:, None], at, good & (numbers <= LARGEST_INDEX)
+def _zigzag(data: bytes, pos: int) -> tuple[int, int]:
+    number, pos = _short_varint(data, pos)
+    return (number >> 1) ^ -(number & 1), pos
 
 
-def _varints(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
-    """The zig-zag varints at these places, the places after them, and which of them end within five bytes and their record."""
-    raw, at, complete = _raw_varints(data, at, stops)
-    return (raw >> 1) ^ -(raw & 1), at, complete
+def _short_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """A number of five bytes at most."""
+    return read_varint(data[: pos + 5], pos)
 
 
-def _raw_varints(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
-    raw, at, going, complete = np.zeros(len(at), np.int64), at.copy(), np.ones(len(at), bool), np.zeros(len(at), bool)
-    for shift in range(0, 35, 7):
-        going &= at < stops
-        if not going.any():
-            break
-        byte = bytes_at(data, at).astype(np.int64)
-        raw[going] |= (byte[going] & 0x7F) << shift
-        at[going] += 1
-        complete |= going & (byte < 0x80)
-        going &= byte >= 0x80
-    return raw, at, complete
-
-
-def _names(prefixes: _Prefixes, follow: MessageIndexes) -> tuple[list[SchemaName], Longs]:
+def _names(prefixes: _Prefixes, paths: Sequence[MessagePath]) -> tuple[list[SchemaName], Longs]:
     """The different schema names, and for each record the number of its own; Python looks only where the name changes."""
     count = len(prefixes.low)
     changes = np.ones(count, bool)
@@ -357,20 +331,18 @@ def _names(prefixes: _Prefixes, follow: MessageIndexes) -> tuple[list[SchemaName
         np.diff(prefixes.guids)
         | (prefixes.low[1:] != prefixes.low[:-1])
         | (prefixes.high[1:] != prefixes.high[:-1])
-        | (prefixes.indexes[1:] != prefixes.indexes[:-1]).any(axis=1)
+        | (prefixes.indexes[1:] != prefixes.indexes[:-1])
     )
     firsts = np.flatnonzero(changes)
     seen = prefixes.take(firsts)
-    keys = zip(
-        seen.guids.tolist(), seen.high.tolist(), seen.low.tolist(), map(tuple, seen.indexes.tolist()), strict=True
-    )
-    numbers: dict[tuple[bool, int, int, tuple[int, ...]], int] = {}
+    keys = zip(seen.guids.tolist(), seen.high.tolist(), seen.low.tolist(), seen.indexes.tolist(), strict=True)
+    numbers: dict[tuple[bool, int, int, int], int] = {}
     codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
-    return [_name(*key, follow=follow) for key in numbers], np.repeat(codes, np.diff(firsts, append=count))
+    names = [_name(guid, high, low, paths[path] if paths else None) for guid, high, low, path in numbers]
+    return names, np.repeat(codes, np.diff(firsts, append=count))
 
 
-def _name(guid: bool, high: int, low: int, padded: tuple[int, ...], *, follow: MessageIndexes) -> SchemaName:
-    indexes = tuple(index for index in padded if index >= 0) if follow is not MessageIndexes.ABSENT else None
+def _name(guid: bool, high: int, low: int, indexes: MessagePath | None) -> SchemaName:
     if guid:
         return SchemaName(guid=str(uuid.UUID(int=high << 64 | low)), indexes=indexes)
     return SchemaName(id=low - 2**64 if low >= 2**63 else low, indexes=indexes)

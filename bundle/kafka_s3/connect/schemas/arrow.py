@@ -10,6 +10,7 @@ where it looks like a time.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,11 @@ def infer_array(items: list[Any]) -> pa.Array:
 
 def plain_strings(schema: pa.Schema) -> pa.Schema:
     """The schema with each time that Arrow's JSON reader saw in text put back to text."""
-    return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, _replaced(field.type, _text_of_time)) for field in schema])
+
+
+def _text_of_time(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_temporal(kind) else kind
 
 
 def unify(tables: list[pa.Table]) -> pa.Table:
@@ -74,11 +79,7 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 def final_type(kind: pa.DataType) -> pa.DataType:
     """The type with string in place of what has no type: null and empty objects."""
-    if pa.types.is_struct(kind) and kind.num_fields:
-        return pa.struct([pa.field(field.name, final_type(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(final_type(kind.value_type))
-    return pa.string() if pa.types.is_null(kind) or pa.types.is_struct(kind) else kind
+    return _replaced(kind, lambda leaf: pa.string() if pa.types.is_null(leaf) or pa.types.is_struct(leaf) else leaf)
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -122,12 +123,15 @@ def _shaped(value: Any, kind: pa.DataType) -> Any:
     return as_text(value) if pa.types.is_string(kind) else value
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
+def _replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with other types for what holds no others."""
+    if pa.types.is_struct(kind) and kind.num_fields:
+        return pa.struct([field.with_type(_replaced(field.type, leaf)) for field in kind])
     if pa.types.is_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return pa.string() if pa.types.is_temporal(kind) else kind
+        return pa.list_(kind.value_field.with_type(_replaced(kind.value_type, leaf)))
+    if pa.types.is_map(kind):
+        return pa.map_(_replaced(kind.key_type, leaf), kind.item_field.with_type(_replaced(kind.item_type, leaf)))
+    return leaf(kind)
 
 
 DECIMAL_PRECISION = 64
@@ -187,7 +191,7 @@ def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
 
 def python_rows(table: pa.Table) -> list[Any]:
     """The rows of a table as Python values: dicts, pairs for maps, numbers for dates and times."""
-    plain = [_without_times(field.type) for field in table.schema]
+    plain = [_replaced(field.type, _number_type) for field in table.schema]
     if plain != table.schema.types:
         names = table.column_names
         table = pa.table([column.cast(kind) for column, kind in zip(table.columns, plain, strict=True)], names=names)
@@ -195,15 +199,7 @@ def python_rows(table: pa.Table) -> list[Any]:
     return rows
 
 
-def _without_times(kind: pa.DataType) -> pa.DataType:
+def _number_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.int64()
-    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        return pa.int32()
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_without_times(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_without_times(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(_without_times(kind.key_type), kind.item_field.with_type(_without_times(kind.item_type)))
-    return kind
+    return pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else kind

@@ -50,7 +50,7 @@ from kafka_s3.connect.schemas.connect import (
     inner_schema,
 )
 from kafka_s3.connect.schemas.expansion import check_parts
-from kafka_s3.connect.schemas.json_form import decimal_at, default_value, from_json, scale_of, to_json, unscaled_bytes
+from kafka_s3.connect.schemas.json_form import decimal_from, default_value, from_json, scale_of, to_json, unscaled_bytes
 from kafka_s3.connect.schemas.registered import Reference
 
 
@@ -105,7 +105,7 @@ def _value(default: Any, avro: AvroType, schema: ConnectSchema) -> Any:
         return _value(default, wrapped, schema)
     if avro.kind in ("bytes", "fixed"):
         raw = default.encode("latin-1")
-        return decimal_at(raw, scale_of(schema)) if schema.name == DECIMAL else raw
+        return decimal_from(raw, scale_of(schema)) if schema.name == DECIMAL else raw
     match schema.kind:
         case SchemaType.STRUCT if avro.kind == "union":
             filled = next(branch for branch in avro.branches if branch.kind != "null")

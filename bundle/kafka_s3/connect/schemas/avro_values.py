@@ -27,7 +27,7 @@ from kafka_s3.connect.schemas.avro_types import (
 )
 from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType, inner_schema
 from kafka_s3.connect.schemas.expansion import Allowance, entry_width, width
-from kafka_s3.connect.schemas.json_form import BOUNDS, decimal_at, default_value, scale_of, unscaled_bytes
+from kafka_s3.connect.schemas.json_form import BOUNDS, decimal_from, default_value, scale_of, unscaled_bytes
 
 
 class Datum(bytes):
@@ -52,20 +52,25 @@ DOUBLE: Final = struct.Struct("<d")
 def read_long(data: bytes, pos: int) -> tuple[int, int]:
     """A long."""
     byte = data[pos]
-    pos += 1
     if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), pos
-    number, shift = byte & 0x7F, 7
-    while byte > 0x7F:
-        if shift > 63:
-            raise SchemaError("Invalid long encoding: a number is longer than 10 bytes.")
-        byte = data[pos]
-        pos += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
+        return (byte >> 1) ^ -(byte & 1), pos + 1
+    number, pos = read_varint(data, pos)
     if number >> 64:
         raise SchemaError("Invalid long encoding: a number has more than 64 bits.")
     return (number >> 1) ^ -(number & 1), pos
+
+
+def read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """A number in groups of seven bits, the lowest first, as Avro and Protobuf write it."""
+    number = shift = 0
+    while shift < 70:
+        byte = data[pos]
+        pos += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, pos
+        shift += 7
+    raise SchemaError("Invalid long encoding: a number is longer than 10 bytes.")
 
 
 def read_int(data: bytes, pos: int) -> tuple[int, int]:
@@ -81,18 +86,14 @@ def read_boolean(data: bytes, pos: int) -> tuple[bool, int]:
     return data[pos] == 1, pos + 1
 
 
-def read_float(data: bytes, pos: int) -> tuple[float, int]:
-    """A float."""
-    if pos + 4 > len(data):
+def _read_packed(data: bytes, pos: int, *, packer: struct.Struct) -> tuple[float, int]:
+    if pos + packer.size > len(data):
         raise IndexError
-    return FLOAT.unpack_from(data, pos)[0], pos + 4
+    return packer.unpack_from(data, pos)[0], pos + packer.size
 
 
-def read_double(data: bytes, pos: int) -> tuple[float, int]:
-    """A double."""
-    if pos + 8 > len(data):
-        raise IndexError
-    return DOUBLE.unpack_from(data, pos)[0], pos + 8
+read_float = partial(_read_packed, packer=FLOAT)
+read_double = partial(_read_packed, packer=DOUBLE)
 
 
 def read_bytes(data: bytes, pos: int) -> tuple[bytes, int]:
@@ -314,7 +315,8 @@ def reader_of(avro: AvroType, schema: ConnectSchema) -> Reader:
             item = reader_of(avro.element(), inner_schema(schema.items))
             return partial(read_blocks, item=item, each=width(schema.items))
         case "enum":
-            return _enum_reader(avro.symbols)
+            index = partial(read_index, count=len(avro.symbols))
+            return _converted_reader(index, avro.symbols.__getitem__)
         case _:
             return _scalar_reader(avro, schema)
 
@@ -402,14 +404,6 @@ def _entries_reader(entry: AvroType, schema: ConnectSchema) -> Reader:
     return _converted_reader(pairs, lambda found: [(key, value) for value, key in found])
 
 
-def _enum_reader(symbols: tuple[str, ...]) -> Reader:
-    def read(data: Datum, pos: int) -> tuple[Any, int]:
-        index, pos = read_index(data, pos, count=len(symbols))
-        return symbols[index], pos
-
-    return read
-
-
 def _scalar_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
     if avro.kind == "null":
         raise SchemaError("A null type that is not part of a union is not supported: it could hold nothing.")
@@ -417,7 +411,7 @@ def _scalar_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
     half = HALVES.get(schema.kind)
     if schema.name == DECIMAL:
         scale = scale_of(schema)
-        return _converted_reader(inner, lambda raw: decimal_at(raw, scale))
+        return _converted_reader(inner, lambda raw: decimal_from(raw, scale))
     if half is None:
         return inner
     # A number beyond the type wraps around, as a Java cast makes it.
@@ -665,5 +659,5 @@ def encoder(schema: ConnectSchema | None, avro: Any) -> Callable[[Any], bytes]:
 
 def _whole_payload(schema: ConnectSchema | None, payload: bytes) -> tuple[Any, int]:
     decimal = schema is not None and schema.name == DECIMAL
-    value = decimal_at(payload, scale_of(schema)) if decimal and schema is not None else payload
+    value = decimal_from(payload, scale_of(schema)) if decimal and schema is not None else payload
     return value, len(payload)

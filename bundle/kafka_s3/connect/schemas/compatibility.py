@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
-from kafka_s3.connect.schemas.json_form import default_value
+from kafka_s3.connect.schemas.json_form import BOUNDS, FLOATS, default_value
 
 T = TypeVar("T")
 MOST: Final = 1000
@@ -45,14 +45,7 @@ class SchemaPairs(Generic[T]):
 
 Project: TypeAlias = Callable[[Any], Any]
 
-NUMBERS: Final = (
-    SchemaType.INT8,
-    SchemaType.INT16,
-    SchemaType.INT32,
-    SchemaType.INT64,
-    SchemaType.FLOAT32,
-    SchemaType.FLOAT64,
-)
+NUMBERS: Final = (*BOUNDS, *FLOATS)
 """Connect's numbers; each can become any of those behind it."""
 ENUMS: Final = (
     "io.confluent.connect.avro.Enum", "io.confluent.connect.json.Enum", "io.confluent.connect.protobuf.Enum",
@@ -82,11 +75,6 @@ def mismatch(record: ConnectSchema, file: ConnectSchema, *, where: str = "value"
     return None
 
 
-def project(value: Any, record: ConnectSchema, file: ConnectSchema) -> Any:
-    """The value of a record schema as one of a file schema. Raises SchemaError where that is impossible."""
-    return projection(record, file)(value)
-
-
 @lru_cache(maxsize=256)
 def projection(record: ConnectSchema, file: ConnectSchema) -> Project:
     """The function that projects values: the file's fields, numbers widened, defaults and nulls for those that are missing.
@@ -103,7 +91,7 @@ def projection(record: ConnectSchema, file: ConnectSchema) -> Project:
 
 
 def project_table(table: pa.Table, record: ConnectSchema, file: ConnectSchema) -> pa.Table | None:
-    """The rows of a table of record structs (types as `arrow_type` gives them) as file structs; None where only `project` can tell."""
+    """The rows of a table of record structs (types as `arrow_type` gives them) as file structs; None where only `projection` can tell."""
     if file.kind is not SchemaType.STRUCT or not file.fields or mismatch(record, file) is not None:
         return None
     taken = {name: table.column(name).combine_chunks() for name in table.column_names}
@@ -244,8 +232,6 @@ def _arrow_fields(schema: ConnectSchema) -> list[pa.Field]:
 
 
 VERSION_REQUIRED: Final = "Schema version required for {mode} compatibility"
-SWITCHED: Final = "Switch between schema-based and schema-less data is not supported"
-"""Why the check itself refuses a value without schema where the file has one, and the other way round; no writer asks it that."""
 EXACT: Final = {
     SchemaType.FLOAT32: {SchemaType.INT8, SchemaType.INT16, SchemaType.FLOAT32},
     SchemaType.FLOAT64: {SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.FLOAT32, SchemaType.FLOAT64},
@@ -269,7 +255,7 @@ class Compatibility(StrEnum):
 
 class SchemaDecision(Enum):
     """What happens to a record: written as it is, into a new file after this one is committed, projected to the file's schema, or
-    not at all (`VERSION_REQUIRED` or `SWITCHED` says why).
+    not at all: `VERSION_REQUIRED` says why, or only one side has a schema (no writer asks that).
     """
 
     WRITE = auto()

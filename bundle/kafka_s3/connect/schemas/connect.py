@@ -75,7 +75,7 @@ class ConnectSchema:
         """The schema without its own version number."""
         return replace(self, version=None)
 
-    def at(self, path: tuple[str, ...]) -> ConnectSchema | None:
+    def at_path(self, path: tuple[str, ...]) -> ConnectSchema | None:
         """The schema of a nested member, None where there is no such member."""
         found: ConnectSchema | None = self
         for name in path:

@@ -158,7 +158,7 @@ def _decimal(value: Any, schema: ConnectSchema, where: str, *, rules: JsonRules)
         raw = _bytes(value, schema, where)
         if short and len(raw) > LONGEST_DECIMAL:
             raise SchemaError(f"Invalid Decimal at {where}: it has more than {LONGEST_DECIMAL} bytes.")
-        return decimal_at(raw, scale)
+        return decimal_from(raw, scale)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise SchemaError(f"Invalid type for Decimal at {where}: {_shown(value)}; it takes a number or base64 text.")
     number = value if isinstance(value, Decimal) else Decimal(str(value))
@@ -284,7 +284,7 @@ EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 MOST_DIGITS: Final = 10_000
 
 
-def decimal_at(raw: bytes, scale: int) -> Decimal:
+def decimal_from(raw: bytes, scale: int) -> Decimal:
     """The number that the bytes hold at a scale. Raises SchemaError beyond 10,000 digits."""
     if len(raw) > MOST_DIGITS // 3:
         raise SchemaError(f"A decimal has {len(raw)} bytes; the most that are read are {MOST_DIGITS // 3}.")

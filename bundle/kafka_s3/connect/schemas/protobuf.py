@@ -36,7 +36,7 @@ from kafka_s3.connect.schemas.connect import (
     SchemaType,
     in_order,
 )
-from kafka_s3.connect.schemas.json_form import MOST_DIGITS
+from kafka_s3.connect.schemas.json_form import decimal_from
 from kafka_s3.connect.schemas.protobuf_descriptors import field_params, is_proto2
 
 Read = Callable[[Any], Any]
@@ -46,7 +46,6 @@ PRECISION: Final = "connect.decimal.precision"
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 EPOCH: Final = date(1970, 1, 1).toordinal()
 LARGEST_SCALE: Final = 32767
-MOST_BYTES: Final = MOST_DIGITS // 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +175,8 @@ def _decimal(message: Any) -> Decimal:
     """The number with the scale that the message names. No bytes are zero, as in Confluent's clients outside Java."""
     if abs(message.scale) > LARGEST_SCALE:
         raise ValueError(f"the decimal's scale is {message.scale}, more than {LARGEST_SCALE} digits")
-    if len(message.value) > MOST_BYTES:  # making digits of them takes time that grows with the square
-        raise ValueError(f"the decimal has {len(message.value)} bytes; the most that are read are {MOST_BYTES}")
-    unscaled = int.from_bytes(message.value, "big", signed=True)
-    sign, digits, _ = Decimal(unscaled).as_tuple()
-    number = Decimal((sign, digits, -message.scale))
-    if not 0 < message.precision < len(digits):
+    number = decimal_from(message.value, message.scale)
+    if not 0 < message.precision < len(number.as_tuple().digits):
         return number
     rounding = Context(prec=message.precision, rounding=ROUND_HALF_UP, Emax=MAX_EMAX, Emin=MIN_EMIN)
     return rounding.plus(number)
@@ -241,13 +236,6 @@ def translation(descriptor: Descriptor, *, options: ProtobufOptions, version: in
         return replace(unwrapped, schema=replace(unwrapped.schema, version=version))
     struct = _Translator(options).message(descriptor)
     return replace(struct, schema=replace(struct.schema, version=version))
-
-
-def connect_schema_of_protobuf(
-    descriptor: Descriptor, *, options: ProtobufOptions, version: int | None
-) -> ConnectSchema:
-    """The schema part of `translation`."""
-    return translation(descriptor, options=options, version=version).schema
 
 
 class _Translator:
@@ -394,7 +382,7 @@ def _struct_reader(members: list[tuple[str, Callable[[Present], Any]]]) -> Read:
         try:
             for name, get in members:
                 value[name] = get(present)
-        except (ValueError, ArithmeticError) as error:
+        except (ValueError, ArithmeticError, SchemaError) as error:
             raise ValueError(f"{name}: {error}") from None
         return value
 

@@ -198,18 +198,18 @@ def _protoc(arguments: list[str]) -> None:
             "schemas are read."
         ) from None
     if protoc.main(["protoc", *arguments]):
-        raise SchemaError(f"The Protobuf schema is not valid: {_complaint(arguments)}")
+        raise SchemaError(f"The Protobuf schema is not valid: {_protoc_errors(arguments)}")
 
 
-def _complaint(arguments: list[str]) -> str:
+def _protoc_errors(arguments: list[str]) -> str:
     # Within a process protoc complains on the standard error only, which a child's output shows.
     try:
         command = [sys.executable, "-m", "grpc_tools.protoc", *arguments]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stderr
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, ValueError, subprocess.SubprocessError):
-        told = ""
-    told = re.sub(r"\S*/source/", "", told).replace(ROOT, "schema")
-    lines = [line for line in told.splitlines() if line.strip() and "warning:" not in line]
+        output = ""
+    output = re.sub(r"\S*/source/", "", output).replace(ROOT, "schema")
+    lines = [line for line in output.splitlines() if line.strip() and "warning:" not in line]
     return "; ".join(lines[:5]) or "protoc refuses it; its reasons are on the standard error of this process."
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -35,11 +34,6 @@ class RegisteredSchema:
     text: str
     references: tuple[Reference, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The metadata by name."""
-        return dict(self.metadata)
 
 
 class SchemaRegistry(Protocol):

@@ -32,7 +32,7 @@ from kafka_s3.connect.java.simple_dates import iso_text
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.schemas.arrow import SIMPLE
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import default_value, to_json
+from kafka_s3.connect.schemas.json_form import BOUNDS, FLOATS, default_value, to_json
 from kafka_s3.connect.transforms.record import (
     ConnectRecord,
     JavaDate,
@@ -41,17 +41,16 @@ from kafka_s3.connect.transforms.record import (
     Schema,
     Struct,
     bare,
-    field_value,
+    field_values,
     java_class,
-    mapped,
     require_fields,
     require_map,
     require_struct,
+    with_changed_columns,
 )  # fmt: skip
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 
-FLOATS: Final = (SchemaType.FLOAT32, SchemaType.FLOAT64)
 STORED: Final = {TIMESTAMP: pa.int64(), DATE: pa.int32(), TIME: pa.int32()}
 WHOLE_TEXT: Final = r"^-?[0-9]{1,18}$"
 
@@ -103,10 +102,10 @@ def _from_texts(array: pa.ChunkedArray, kind: SchemaType) -> pa.ChunkedArray | N
         return None
     numbers = array.cast(pa.int64())
     bound = 2 ** (min(BITS[kind], 63) - 1)
-    fits = (
+    within = (
         kind is SchemaType.INT64 or pc.all(pc.and_(pc.greater_equal(numbers, -bound), pc.less(numbers, bound))).as_py()
     )
-    return None if fits is False else numbers.cast(SIMPLE[kind])
+    return None if within is False else numbers.cast(SIMPLE[kind])
 
 
 def _wrapped(array: pa.ChunkedArray, bits: int) -> pa.ChunkedArray:
@@ -127,14 +126,13 @@ def _truncated(array: pa.ChunkedArray, bits: int) -> pa.ChunkedArray:
     return _with_nulls(whole, array)
 
 
-def _with_nulls(numbers: np.ndarray, like: pa.ChunkedArray) -> pa.ChunkedArray:
-    mask = None if not like.null_count else like.is_null().to_numpy()
+def _with_nulls(numbers: np.ndarray, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    mask = None if not column.null_count else column.is_null().to_numpy()
     return pa.chunked_array([pa.array(numbers, mask=mask)])
 
 
 PURPOSE: Final = "cast types"
-BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
-JAVA_KINDS: Final = {SchemaType.FLOAT32: "FLOAT32", SchemaType.FLOAT64: "FLOAT64"}
+BITS: Final = {kind: bits + 1 for kind, bits in BOUNDS.items()}
 INPUTS: Final = "[INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, STRING, BYTES]"
 DATES: Final = (DATE, TIME, TIMESTAMP)
 
@@ -150,7 +148,7 @@ class Cast:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with cast fields; a field that a value without schema does not have becomes null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None:
             return record
         if self.whole is not None:
@@ -162,27 +160,28 @@ class Cast:
             return self.part.put(record, found, None)
         other = self._schema(schema)
         members = require_struct(value, schema, PURPOSE)
-        out = {}
-        for field in schema.fields:
-            member = field_value(members, field.name, field.schema, defaults=self.defaults)
-            kind = self.fields.get(field.name)
-            out[field.name] = member if kind is None else cast(member, field.schema, kind)
+        out = field_values(members, schema, defaults=self.defaults)
+        out |= {
+            field.name: cast(out[field.name], field.schema, self.fields[field.name])
+            for field in schema.fields
+            if field.name in self.fields
+        }
         return self.part.put(record, out, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """Struct fields, where Arrow casts as Java does."""
         if self.whole is not None or (self.part is RecordPart.KEY and Role.KEY not in run.sidecars):
             return None
-        return mapped(run, self.part, self._columns, defaults=self.defaults)
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct | None:
-        arrays = []
-        for field, array in zip(value.schema.fields, value.arrays, strict=True):
-            kind = self.fields.get(field.name)
-            changed = array if kind is None else cast_column(array, field.schema, kind)
-            if changed is None:
-                return None
-            arrays.append(changed)
+        kinds = self.fields
+        arrays = [
+            cast_column(array, field.schema, kinds[field.name]) if field.name in kinds else array
+            for field, array in zip(value.schema.fields, value.arrays, strict=True)
+        ]
+        if any(array is None for array in arrays):
+            return None
         try:
             return Struct(self._schema(value.schema), tuple(arrays))
         except Refused:

@@ -19,13 +19,13 @@ import pyarrow as pa
 from kafka_s3.connect.converters.converter import KafkaBatch
 from kafka_s3.connect.converters.headers import HEADERS, TEXT
 from kafka_s3.connect.converters.whole_records import (
-    NO_HEADERS,
     NO_KEY,
-    Headers,
     RecordConverter,
+    with_headers,
     with_keys,
     with_tombstones,
-    without,
+    with_usable_headers,
+    without_offsets,
 )  # fmt: skip
 from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Nulls, Objects, StructColumns, Values
@@ -33,22 +33,32 @@ from kafka_s3.connect.schemas.arrow import infer_table
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.connect.transforms.headers import text_of
-from kafka_s3.connect.transforms.record import ByColumns, ConnectRecord, Header, Predicate, Refused, Schema, Transform
+from kafka_s3.connect.transforms.record import (
+    ByColumns,
+    ConnectRecord,
+    Header,
+    Predicate,
+    RecordPart,
+    Refused,
+    Schema,
+    Transform,
+    part_of,
+)
 from kafka_s3.model.dead_letters import Failure, Stage, rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 
 
-def records_of(run: Run, place: TopicPartition) -> Iterator[ConnectRecord]:
-    """The records of a run, with the key and the headers that it carries; `place` is where they come from."""
+def records_of(run: Run, topic_partition: TopicPartition) -> Iterator[ConnectRecord]:
+    """The records of a run, with the key and the headers that it carries; `topic_partition` is where they come from."""
     keys, key_schema = _sidecar(run, Role.KEY)
     headers, _ = _sidecar(run, Role.HEADER)
     values = run.values.objects()
-    topic = place.topic if run.topic is None else run.topic
+    topic = topic_partition.topic if run.topic is None else run.topic
     for row, (offset, time) in enumerate(zip(run.offsets.tolist(), run.timestamps.tolist(), strict=True)):
         yield ConnectRecord(
             topic,
-            place.partition,
+            topic_partition.partition,
             offset,
             None if time == NO_TIMESTAMP else time,
             keys[row],
@@ -65,24 +75,19 @@ def _sidecar(run: Run, role: Role) -> tuple[Sequence[Any], Schema]:
     return run.sidecars[role].values.objects(), run.sidecars[role].schema
 
 
-def runs_of(records: Sequence[ConnectRecord], run: Run, place: TopicPartition) -> list[Run]:
+def runs_of(records: Sequence[ConnectRecord], run: Run, topic_partition: TopicPartition) -> list[Run]:
     """Runs of records that were those of one run: of one topic and of one schema of key and value each, in the order of their offsets."""
     groups: dict[Any, list[ConnectRecord]] = {}
     shared: dict[Schema, Schema] = {}
     for one in records:
         value_schema, key_schema = shared.setdefault(one.value_schema, one.value_schema), one.key_schema
-        kind = (
-            one.topic,
-            id(value_schema),
-            one.value is None,
-            shared.setdefault(key_schema, key_schema),
-            one.key is None,
-        )
+        key_schema = shared.setdefault(key_schema, key_schema)
+        kind = (one.topic, id(value_schema), one.value is None, key_schema, one.key is None)
         groups.setdefault(kind, []).append(one)
-    return [_run(group, run, place) for group in groups.values()]
+    return [_run(group, run, topic_partition) for group in groups.values()]
 
 
-def _run(records: list[ConnectRecord], run: Run, place: TopicPartition) -> Run:
+def _run(records: list[ConnectRecord], run: Run, topic_partition: TopicPartition) -> Run:
     first = records[0]
     offsets = np.array([one.offset for one in records], np.int64)
     times = np.array([NO_TIMESTAMP if one.timestamp is None else one.timestamp for one in records], np.int64)
@@ -92,7 +97,7 @@ def _run(records: list[ConnectRecord], run: Run, place: TopicPartition) -> Run:
     if Role.HEADER in run.sidecars or any(one.headers for one in records):
         rows = [[{"key": h.key, "value": text_of(h.value, h.schema)} for h in one.headers] for one in records]
         sidecars[Role.HEADER] = Sidecar(Objects(rows), HEADERS)
-    topic = first.topic if first.topic != place.topic or run.topic is not None else None
+    topic = first.topic if first.topic != topic_partition.topic or run.topic is not None else None
     return Run(offsets, times, _values([one.value for one in records]), first.value_schema, sidecars, topic)
 
 
@@ -130,10 +135,9 @@ def missing_required(run: Run) -> dict[int, str]:
     A header may be null, unless headers are stored.
     """
     found: dict[int, str] = {}
-    keys = (run.sidecars[Role.KEY],) if Role.KEY in run.sidecars else ()
-    for part in (Sidecar(run.values, run.schema), *keys):
+    for part in filter(None, (part_of(run, one) for one in RecordPart)):
         if part.schema is not None:
-            found = _missing(part.values, part.schema) | found
+            found |= _missing(part.values, part.schema)
     return found
 
 
@@ -177,7 +181,7 @@ UNEXPECTED = "org.apache.kafka.connect.errors.ConnectException"
 class OfRuns(Protocol):
     """A predicate that can answer for all records of a run at once."""
 
-    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+    def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
         """Which of the records it holds for."""
         ...
 
@@ -196,15 +200,6 @@ class ChainLink:
         if self.predicate is not None and self.predicate.test(record) is not self.wanted:
             return record
         return self.transform.apply(record)
-
-
-@dataclass(frozen=True, slots=True)
-class Transformed:
-    """What became of runs: runs, each in offset order; failures; and the offsets of records that were dropped."""
-
-    runs: list[Run] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,37 +224,37 @@ class Chain:
             found = step.apply(found)
         return found
 
-    def through(self, runs: Sequence[Run], place: TopicPartition) -> Transformed:
-        """The records of runs that come from `place`, as they go on to the writer. Bad records never raise."""
-        out = Transformed()
+    def transform_runs(self, runs: Sequence[Run], topic_partition: TopicPartition) -> Decoded:
+        """The records of runs that come from `topic_partition`, as they go on to the writer. Bad records never raise."""
+        out = Decoded()
         for run in runs:
-            for found in self._run(run, place, 0, out):
+            for found in self._run(run, topic_partition, 0, out):
                 complete = _without_nulls(found, out)
                 if len(complete):
-                    out.runs.append(self._finished(complete, place))
+                    out.runs.append(self._finished(complete, topic_partition))
         out.runs.sort(key=lambda run: int(run.offsets[0]))
         out.failures.sort(key=lambda failure: failure.offset)
         out.dropped.sort()
         return out
 
-    def _run(self, run: Run, place: TopicPartition, first: int, out: Transformed) -> Iterator[Run]:
+    def _run(self, run: Run, topic_partition: TopicPartition, first: int, out: Decoded) -> Iterator[Run]:
         """The run through the steps from `first` on; failures and what is dropped go to `out`."""
         for at in range(first, len(self.steps)):
             step = self.steps[at]
-            here = place if run.topic is None else TopicPartition(run.topic, place.partition)
+            here = topic_partition if run.topic is None else TopicPartition(run.topic, topic_partition.partition)
             chosen = _chosen(step, run, here)
             if chosen is None:
-                yield from self._one_by_one(run, place, at, out)
+                yield from self._one_by_one(run, topic_partition, at, out)
                 return
             if not chosen.any():
                 continue
             if not chosen.all():
                 others = run.take(np.flatnonzero(~chosen))
-                yield from self._run(others, place, at + 1, out)
+                yield from self._run(others, topic_partition, at + 1, out)
                 run = run.take(np.flatnonzero(chosen))
             found = step.transform.columns(run, here) if isinstance(step.transform, ByColumns) else None
             if found is None:
-                yield from self._one_by_one(run, place, at, out, chosen=True)
+                yield from self._one_by_one(run, topic_partition, at, out, chosen=True)
                 return
             if len(found) < len(run):
                 out.dropped.extend(run.offsets[~np.isin(run.offsets, found.offsets)].tolist())
@@ -269,13 +264,13 @@ class Chain:
         yield run
 
     def _one_by_one(
-        self, run: Run, place: TopicPartition, first: int, out: Transformed, *, chosen: bool = False
+        self, run: Run, topic_partition: TopicPartition, first: int, out: Decoded, *, chosen: bool = False
     ) -> Iterator[Run]:
         steps = list(self.steps[first:])
         if chosen:
             steps[0] = replace(steps[0], predicate=None)
         kept: list[ConnectRecord] = []
-        for record in records_of(run, place):
+        for record in records_of(run, topic_partition):
             found: ConnectRecord | None = record
             for step in steps:
                 try:
@@ -291,9 +286,9 @@ class Chain:
                     out.dropped.append(record.offset)
                 else:
                     kept.append(found)
-        yield from runs_of(kept, run, place)
+        yield from runs_of(kept, run, topic_partition)
 
-    def _finished(self, run: Run, place: TopicPartition) -> Run:
+    def _finished(self, run: Run, topic_partition: TopicPartition) -> Run:
         """A run as converters hand it on."""
         sidecars = {}
         for role, sidecar in run.sidecars.items():
@@ -301,11 +296,11 @@ class Chain:
             sidecars[role] = replace(sidecar, values=values)
         values = as_json(run.values, tables=self.tables) if run.schema is None else run.values
         schema = None if run.tombstones else run.schema
-        topic = None if run.topic == place.topic else run.topic
+        topic = None if run.topic == topic_partition.topic else run.topic
         return replace(run, values=values, schema=schema, sidecars=sidecars, topic=topic)
 
 
-def _without_nulls(run: Run, out: Transformed) -> Run:
+def _without_nulls(run: Run, out: Decoded) -> Run:
     """The records that have what their schemas require; the others become failures."""
     missing = missing_required(run)
     if not missing:
@@ -314,13 +309,13 @@ def _without_nulls(run: Run, out: Transformed) -> Run:
     return run.take(np.delete(np.arange(len(run)), list(missing)))
 
 
-def _chosen(step: ChainLink, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_] | None:
+def _chosen(step: ChainLink, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_] | None:
     """Which records of a run a step gets; None where only its predicate can tell, record by record."""
     if step.predicate is None:
         return np.ones(len(run), bool)
     if not isinstance(step.predicate, OfRuns):
         return None
-    holds = step.predicate.rows(run, place)
+    holds = step.predicate.rows(run, topic_partition)
     return holds if step.wanted else ~holds
 
 
@@ -352,21 +347,23 @@ class TransformedRecords:
         """
         whole = batch
         runs, failures = self._read(batch, keys)
-        found = self.chain.through(runs, self.topic_partition)
+        found = self.chain.transform_runs(runs, self.topic_partition)
         out = _Sorted(self.converter.stores, self.placing, self.converter.tombstones)
         for run in found.runs:
-            out.take(run)
+            out.add(run)
         kept = out.runs
         if self.converter.metadata is not None:
-            kept, refused = self.converter.metadata.added(kept, whole, keys)
+            kept, refused = self.converter.metadata.add_struct(kept, whole, keys)
             out.refused += refused
-        return Decoded(apart(kept), failures + found.failures + out.refused, sorted(out.nulls), found.dropped)
+        return Decoded(
+            split_at_tombstones(kept), failures + found.failures + out.refused, sorted(out.nulls), found.dropped
+        )
 
     def _read(self, batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
         """The records as the transforms see them: null values, and with key and headers where those are read."""
         converter = self.converter
         key_runs, failures = converter.keys(batch, keys)
-        batch = without(batch, [failure.offset for failure in failures])
+        batch = without_offsets(batch, [failure.offset for failure in failures])
         decoded = converter.value.decode(batch)
         failures = [*failures, *decoded.failures]
         runs = with_tombstones(decoded.runs, decoded.nulls, batch) if decoded.nulls else decoded.runs
@@ -374,8 +371,9 @@ class TransformedRecords:
             runs = _with_any_keys(runs, key_runs)
         if batch.headers is not None and (Role.HEADER in converter.stores or Role.HEADER in self.chain.reads):
             read, failed = converter.headers(batch)
-            bad = np.array([failure.offset for failure in failed], np.int64)
-            runs = [piece for run in runs for piece in _with_any_headers(run, batch, read, bad=bad)]
+            bad = [failure.offset for failure in failed]
+            runs = [with_headers(run, batch, read, bad=bad) for run in runs]
+            runs = [run for run in runs if len(run)]
             failures += [
                 failure for failure in failed if failure.offset not in {one.offset for one in decoded.failures}
             ]
@@ -393,7 +391,7 @@ class _Sorted:
     nulls: list[int] = field(default_factory=list)
     refused: list[Failure] = field(default_factory=list)
 
-    def take(self, run: Run) -> None:
+    def add(self, run: Run) -> None:
         if run.tombstones and not self.tombstones:
             self.nulls += run.offsets.tolist()
             return
@@ -401,23 +399,18 @@ class _Sorted:
             self.refused += [rejection(int(offset), NO_KEY) for offset in run.offsets]
             return
         if Role.HEADER in self.stores:
-            run = self._with_headers(run)
+            run, refused = with_usable_headers(run)
+            self.refused += refused
         if len(run):
             stored = {role: run.sidecars[role] for role in self.stores}
             placed_by = {role: run.sidecars[role] for role in self.placing & run.sidecars.keys()}
             self.runs.append(replace(run, sidecars=stored, placed_by=placed_by))
 
-    def _with_headers(self, run: Run) -> Run:
-        rows = run.sidecars[Role.HEADER].values.objects() if Role.HEADER in run.sidecars else [[]] * len(run)
-        usable = np.array([bool(own) and all(one["value"] is not None for one in own) for own in rows], bool)
-        self.refused += [rejection(int(offset), NO_HEADERS) for offset in run.offsets[~usable]]
-        return run if usable.all() else run.take(np.flatnonzero(usable))
-
 
 _NOTHING = Sidecar(Nulls(0), None)
 
 
-def apart(runs: list[Run]) -> list[Run]:
+def split_at_tombstones(runs: list[Run]) -> list[Run]:
     """The runs cut where values and null values alternate, in the order of their offsets: those go to different files."""
     if len({run.tombstones for run in runs}) < 2:
         return runs
@@ -444,14 +437,3 @@ def _with_any_keys(runs: list[Run], keys: list[Run]) -> list[Run]:
         if len(rows):
             found.append(replace(run.take(rows), sidecars={**run.sidecars, Role.KEY: Sidecar(Nulls(len(rows)), None)}))
     return sorted(found, key=lambda run: int(run.offsets[0]))
-
-
-def _with_any_headers(run: Run, batch: KafkaBatch, read: list[Headers], *, bad: np.ndarray) -> Iterator[Run]:
-    """The run with its headers, without the records whose headers are bad."""
-    rows = np.flatnonzero(~np.isin(run.offsets, bad))
-    if not len(rows):
-        return
-    run = run if len(rows) == len(run) else run.take(rows)
-    places = np.searchsorted(batch.offsets, run.offsets)
-    headers = Sidecar(Objects([read[place] for place in places]), HEADERS)
-    yield replace(run, sidecars={**run.sidecars, Role.HEADER: headers})

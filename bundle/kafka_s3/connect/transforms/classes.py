@@ -16,9 +16,11 @@ from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
 from kafka_s3.connect.transforms.fields import (
     ExtractField,
+    Flatten,
     HoistField,
     InsertField,
     Insertion,
+    MaskField,
     ReplaceField,
     SetSchemaMetadata,
     ValueToKey,
@@ -31,9 +33,7 @@ from kafka_s3.connect.transforms.filters import (
     TombstoneHandler,
     TopicNameMatches,
 )
-from kafka_s3.connect.transforms.flatten import Flatten
 from kafka_s3.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader, literal
-from kafka_s3.connect.transforms.mask_field import MaskField
 from kafka_s3.connect.transforms.new_record_state import Deletes, ExtractNewRecordState, reference
 from kafka_s3.connect.transforms.record import Header, Predicate, RecordPart, Refused, Transform
 from kafka_s3.connect.transforms.routers import ExtractTopic, MessageTimestampRouter, RegexRouter, TimestampRouter

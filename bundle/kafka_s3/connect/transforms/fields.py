@@ -1,12 +1,14 @@
-"""How are fields replaced, extracted, hoisted, copied into the key and inserted, and their struct named?
+"""How are the fields of keys and values changed? Replaced, extracted, hoisted, copied into the key, inserted, flattened, masked.
 
-`ReplaceField`, `ExtractField`, `HoistField`, `ValueToKey`, `InsertField`, `SetSchemaMetadata`.
+`ReplaceField`, `ExtractField`, `HoistField`, `ValueToKey`, `InsertField`, `Flatten`, `MaskField`, and `SetSchemaMetadata` for their struct.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,15 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.connect.java.numbers import hash_order
+from kafka_s3.connect.java.numbers import hash_order, narrow, parse_double, wrapped
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, StructColumns
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
-from kafka_s3.connect.schemas.connect import TIMESTAMP, ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import dumps
+from kafka_s3.connect.schemas.connect import DECIMAL, TIMESTAMP, ConnectSchema, Field, SchemaType
+from kafka_s3.connect.schemas.json_form import default_value, dumps, to_json
 from kafka_s3.connect.transforms.record import (
     ILLEGAL,
+    NESTED,
     ConnectRecord,
+    JavaDate,
     RecordPart,
     Refused,
     Schema,
@@ -30,14 +34,16 @@ from kafka_s3.connect.transforms.record import (
     bare,
     constant,
     field_value,
+    field_values,
     java_class,
-    mapped,
     put_values,
     require_fields,
     require_map,
     require_struct,
+    scalar,
     struct_of,
-)  # fmt: skip
+    with_changed_columns,
+)
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 
@@ -48,7 +54,7 @@ NESTED_ACCESS: Final = "nested field access"
 TO_KEY: Final = "copying fields from value to key"
 
 
-def distinct(fields: list[Field]) -> tuple[Field, ...]:
+def distinct_fields(fields: list[Field]) -> tuple[Field, ...]:
     """The fields of a struct, whose names must differ. Raises Refused."""
     seen: set[str] = set()
     for field in fields:
@@ -70,7 +76,7 @@ class ReplaceField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with other fields, in the order of its schema."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None:
             return record
         if schema is None:
@@ -78,14 +84,14 @@ class ReplaceField:
             return self.part.put(record, {self._name(name): found[name] for name in self._order(found)}, None)
         members = require_struct(value, schema, REPLACEMENT)
         other = bare(
-            schema, fields=distinct([Field(self._name(field.name), field.schema) for field in self._kept(schema)])
+            schema,
+            fields=distinct_fields([Field(self._name(field.name), field.schema) for field in self._kept(schema)]),
         )
         out = {field.name: self._value(members, schema, field) for field in other.fields}
         return self.part.put(record, out, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """Other columns."""
-        return mapped(run, self.part, self._columns, defaults=self.defaults)
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct | None:
         kept = [Field(self._name(field.name), field.schema) for field in self._kept(value.schema)]
@@ -143,7 +149,7 @@ class ExtractField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the field's value, null below null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if schema is None:
             return self.part.put(record, self._from_map(value), None)
         if value is not None:
@@ -181,8 +187,8 @@ class ExtractField:
             value, schema = field_value(value, name, field.schema, defaults=self.defaults), field.schema
         return value
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """The members of a struct in place of the struct, where no row lacks it; other fields are values of their own, one by one."""
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        """The members of a struct in topic_partition of the struct, where no row lacks it; other fields go one by one."""
         struct = struct_of(run, self.part)
         found = struct.schema.field(self.path[0]) if struct is not None and len(self.path) == 1 else None
         if (
@@ -198,7 +204,7 @@ class ExtractField:
         table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in array.chunks])
         arrays = tuple(table.columns)
         changed = Struct(found.schema, arrays)
-        return mapped(run, self.part, lambda _: changed, defaults=False)
+        return with_changed_columns(run, self.part, lambda _: changed, defaults=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +216,15 @@ class HoistField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record one level deeper."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if schema is None:
             return self.part.put(record, {self.field: value}, None)
         if value is None and not schema.optional and schema.default is None:
             raise Refused(null_used(Field(self.field, schema)))
         return self.part.put(record, {self.field: value}, self._schema(schema))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """One column of structs."""
-        return mapped(run, self.part, self._columns, defaults=False)
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        return with_changed_columns(run, self.part, self._columns, defaults=False)
 
     def _columns(self, value: Struct) -> Struct:
         fields = [arrow_field(field.name, field.schema) for field in value.schema.fields]
@@ -247,10 +252,9 @@ class ValueToKey:
         members = require_struct(record.value, schema, TO_KEY)
         chosen = [self._field(schema, name) for name in self.fields]
         key = {field.name: field_value(members, field.name, field.schema, defaults=self.defaults) for field in chosen}
-        return replace(record, key=key, key_schema=ConnectSchema(SchemaType.STRUCT, fields=distinct(chosen)))
+        return replace(record, key=key, key_schema=ConnectSchema(SchemaType.STRUCT, fields=distinct_fields(chosen)))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """The value's columns as the key's."""
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         struct = struct_of(run, RecordPart.VALUE)
         struct = struct.with_defaults() if struct is not None and self.defaults else struct
         chosen = [] if struct is None else [struct.schema.field(name) for name in self.fields]
@@ -295,19 +299,18 @@ class SetSchemaMetadata:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record under the other schema; a tombstone without schema stays as it is."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None and schema is None:
             return record
         if schema is None:
             raise Refused("Schema required for [updating schema metadata]")
         other = self._schema(require_fields(schema))
         if value is not None:
-            value = {f.name: field_value(value, f.name, f.schema, defaults=self.defaults) for f in schema.fields}
+            value = field_values(value, schema, defaults=self.defaults)
         return self.part.put(record, value, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """The same columns."""
-        return mapped(run, self.part, self._columns, defaults=self.defaults)
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct:
         return Struct(self._schema(value.schema), value.arrays)
@@ -317,7 +320,7 @@ class SetSchemaMetadata:
         return replace(schema, name=name, version=schema.version if self.version is None else self.version)
 
 
-PURPOSE: Final = "field insertion"
+INSERTION: Final = "field insertion"
 SCHEMAS: Final = {
     "topic": ConnectSchema(SchemaType.STRING),
     "partition": ConnectSchema(SchemaType.INT32),
@@ -352,39 +355,39 @@ class InsertField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the fields; null stays null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None:
             return record
-        said = {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-        }
-        added = [(one.name, (said | {"static": self.static})[one.what]) for one in self.insertions]
+        added = [
+            (one.name, self.static if one.what == "static" else getattr(record, one.what)) for one in self.insertions
+        ]
         if schema is None:
-            known = {name: said for name, said in added if said is not None}
-            return self.part.put(record, {**require_map(value, PURPOSE), **known}, None)
-        members = require_struct(value, schema, PURPOSE)
-        other = bare(schema, fields=distinct([*schema.fields, *(one.field for one in self.insertions)]))
-        own = {f.name: field_value(members, f.name, f.schema, defaults=self.defaults) for f in schema.fields}
+            known = {name: found for name, found in added if found is not None}
+            return self.part.put(record, {**require_map(value, INSERTION), **known}, None)
+        members = require_struct(value, schema, INSERTION)
+        other = bare(schema, fields=distinct_fields([*schema.fields, *(one.field for one in self.insertions)]))
+        own = field_values(members, schema, defaults=self.defaults)
         return self.part.put(record, {**own, **dict(added)}, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """More columns; JSON text is added to as text."""
         if self.part is RecordPart.VALUE and isinstance(run.values, JsonText):
-            return self._spliced(run, run.values, place)
-        return mapped(run, self.part, lambda value: self._columns(value, run, place), defaults=self.defaults)
+            return self._spliced(run, run.values, topic_partition)
+        return with_changed_columns(
+            run, self.part, lambda value: self._columns(value, run, topic_partition), defaults=self.defaults
+        )
 
-    def _columns(self, value: Struct, run: Run, place: TopicPartition) -> Struct | None:
-        fields = [(one.field, array) for one, array in zip(self.insertions, self._arrays(run, place), strict=True)]
+    def _columns(self, value: Struct, run: Run, topic_partition: TopicPartition) -> Struct | None:
+        fields = [
+            (one.field, array) for one, array in zip(self.insertions, self._arrays(run, topic_partition), strict=True)
+        ]
         if any(array.null_count for field, array in fields if not field.schema.optional):
             return None  # the records without a timestamp fail, later
         own = list(zip(value.schema.fields, value.arrays, strict=True))
         names = [field.name for field, _ in (*own, *fields)]
         return value.with_fields([*own, *fields], bare(value.schema)) if len(set(names)) == len(names) else None
 
-    def _arrays(self, run: Run, place: TopicPartition) -> Iterator[pa.ChunkedArray]:
+    def _arrays(self, run: Run, topic_partition: TopicPartition) -> Iterator[pa.ChunkedArray]:
         for one in self.insertions:
             match one.what:
                 case "offset":
@@ -393,11 +396,11 @@ class InsertField:
                     missing = run.timestamps == NO_TIMESTAMP
                     yield pa.chunked_array([pa.array(run.timestamps, mask=missing).cast(arrow_type(one.field.schema))])
                 case "partition":
-                    yield constant(place.partition, pa.int32(), len(run))
+                    yield constant(topic_partition.partition, pa.int32(), len(run))
                 case what:
-                    yield constant(place.topic if what == "topic" else self.static, pa.string(), len(run))
+                    yield constant(topic_partition.topic if what == "topic" else self.static, pa.string(), len(run))
 
-    def _spliced(self, run: Run, values: JsonText, place: TopicPartition) -> Run | None:
+    def _spliced(self, run: Run, values: JsonText, topic_partition: TopicPartition) -> Run | None:
         """The fields written behind those of each document; None where a document may have one of them already, or is no object."""
         texts, names = values.texts, [one.name for one in self.insertions]
         objects = pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}"))
@@ -405,7 +408,7 @@ class InsertField:
             return None
         if not pc.all(pc.match_substring(texts, b'"')).as_py():  # an object without any name
             return None
-        arrays = [array.combine_chunks() for array in self._arrays(run, place)]
+        arrays = [array.combine_chunks() for array in self._arrays(run, topic_partition)]
         pieces, fixed = list[Any]([pc.binary_slice(texts, 0, -1)]), b""
         for name, array in zip(names, arrays, strict=True):
             fixed += f",{dumps(name)}:".encode()
@@ -450,3 +453,193 @@ def _written(array: pa.Array) -> pa.Array | bytes:
     if pa.types.is_string(array.type):
         return dumps(array[0].as_py()).encode() if len(array) else b""
     return pc.fill_null(_plain(array).cast(pa.string()), "null").cast(pa.binary())
+
+
+FLATTENING: Final = "flattening"
+
+
+@dataclass(frozen=True, slots=True)
+class Flatten:
+    """Flattens a part; arrays stay as they are."""
+
+    part: RecordPart
+    delimiter: str
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        """The record on one level; null stays null."""
+        value, schema = self.part.value_of(record)
+        if value is None:
+            return record
+        if schema is None:
+            return self.part.put(record, dict(self._members(require_map(value, FLATTENING), "")), None)
+        members = require_struct(value, schema, FLATTENING)
+        other = self._schema(schema)
+        out = dict.fromkeys((field.name for field in other.fields), None) | dict(self._values(members, schema, ""))
+        return self.part.put(record, out, other)
+
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        return with_changed_columns(run, self.part, self._columns, defaults=False)
+
+    def _name(self, prefix: str, name: str) -> str:
+        return f"{prefix}{self.delimiter}{name}" if prefix else name
+
+    def _members(self, value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, member in value.items():
+            name = self._name(prefix, key)
+            if isinstance(member, JavaDate | Decimal):
+                known = "which is not supported by Connect's data API"
+                raise Refused(f"Flatten transformation was passed a value of type class {java_class(member)} {known}")
+            if isinstance(member, dict):
+                yield from self._members(member, name)
+            else:
+                yield name, member
+
+    def _schema(self, schema: ConnectSchema) -> ConnectSchema:
+        fields = list(self._fields(schema, "", optional=schema.optional, default=default_value(schema)))
+        return bare(schema, fields=distinct_fields(fields))
+
+    def _fields(self, schema: ConnectSchema, prefix: str, *, optional: bool, default: Any) -> Iterator[Field]:
+        for field in schema.fields:
+            name = self._name(prefix, field.name)
+            looser = optional or field.schema.optional
+            own = default_value(field.schema)
+            if own is None and default is not None:
+                own = field_value(default, field.name, field.schema, defaults=True)
+            if field.schema.kind is SchemaType.STRUCT:
+                yield from self._fields(field.schema, name, optional=looser, default=own)
+            elif field.schema.kind is SchemaType.MAP:
+                kind = java_kind(field.schema)
+                raise Refused(
+                    f"Flatten transformation does not support {kind} for record with schemas (for field {name})."
+                )
+            else:
+                text = None if own is None else json.dumps(to_json(own, field.schema))
+                yield Field(name, replace(field.schema, optional=looser, default=text))
+
+    def _values(self, value: Any, schema: ConnectSchema, prefix: str) -> Iterator[tuple[str, Any]]:
+        if value is None:
+            return
+        for field in schema.fields:
+            name = self._name(prefix, field.name)
+            member = field_value(value, field.name, field.schema, defaults=True)
+            if field.schema.kind is SchemaType.STRUCT:
+                yield from self._values(member, field.schema, name)
+            else:
+                yield name, member
+
+    def _columns(self, value: Struct) -> Struct | None:
+        try:
+            schema = self._schema(value.schema)
+        except Refused:
+            return None
+        arrays: list[pa.ChunkedArray] = []
+        for field, array in zip(value.schema.fields, value.arrays, strict=True):
+            if not _flattened(field.schema, array, None, arrays):
+                return None
+        return Struct(schema, tuple(arrays))
+
+
+def _flattened(
+    schema: ConnectSchema, array: pa.ChunkedArray, inside: pa.ChunkedArray | None, out: list[pa.ChunkedArray]
+) -> bool:
+    """Adds the leaves of a column; False where a default is nested. `inside` says which rows have the struct around it."""
+    if schema.default is not None and array.null_count:
+        if schema.kind in NESTED:
+            return False
+        filled = array.fill_null(scalar(default_value(schema), array.type))
+        array = filled if inside is None else pc.if_else(inside, filled, pa.scalar(None, array.type))
+    if schema.kind is not SchemaType.STRUCT:
+        out.append(array)
+        return True
+    here = array.is_valid() if array.null_count else inside
+    return all(_flattened(field.schema, pc.struct_field(array, field.name), here, out) for field in schema.fields)
+
+
+MASKING: Final = "mask fields"
+BITS: Final = {"java.lang.Byte": 8, "java.lang.Short": 16, "java.lang.Integer": 32, "java.lang.Long": 64}
+EMPTY: Final[dict[str, Any]] = {
+    "java.lang.Boolean": False, "java.lang.Byte": 0, "java.lang.Short": 0, "java.lang.Integer": 0, "java.lang.Long": 0,
+    "java.lang.Float": 0.0, "java.lang.Double": 0.0, "java.math.BigDecimal": Decimal(0), "java.util.Date": 0, "java.lang.String": "",
+    "java.util.ArrayList": [], "java.util.HashMap": {},
+}  # fmt: skip
+REPLACEMENTS: Final[dict[str, Callable[[str], Any]]] = {
+    "java.lang.Float": lambda text: narrow(parse_double(text)),
+    "java.lang.Double": parse_double,
+    "java.math.BigDecimal": Decimal,
+    "java.lang.String": str,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MaskField:
+    """Masks fields of a part; `replacement` None stands for each type's zero. The schema stays as it is."""
+
+    part: RecordPart
+    fields: frozenset[str]
+    replacement: str | None
+    defaults: bool
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        """The record with masked fields; null stays null, and a value without schema gets the fields that it lacks as null."""
+        value, schema = self.part.value_of(record)
+        if schema is None:
+            found = dict(require_map(value, MASKING))
+            found |= {name: self._masked(found.get(name), None) for name in self.fields}
+            return self.part.put(record, found, None)
+        members = require_struct(value, schema, MASKING)
+        out = field_values(members, schema, defaults=self.defaults)
+        masked = (field for field in schema.fields if field.name in self.fields)
+        out |= {field.name: self._masked(out[field.name], field.schema) for field in masked}
+        return self.part.put(record, out, schema)
+
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        """One value in each masked column, but where it is null."""
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
+
+    def _columns(self, value: Struct) -> Struct | None:
+        arrays = [
+            self._column(field, array) if field.name in self.fields else array
+            for field, array in zip(value.schema.fields, value.arrays, strict=True)
+        ]
+        return None if any(array is None for array in arrays) else Struct(value.schema, tuple(arrays))
+
+    def _column(self, field: Field, array: pa.ChunkedArray) -> pa.ChunkedArray | None:
+        if field.schema.kind in (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP, SchemaType.BYTES):
+            return None
+        try:
+            mask = self._masked("" if field.schema.kind is SchemaType.STRING else 0, field.schema)
+        except Refused:
+            return None
+        kind = arrow_type(field.schema)
+        return pc.if_else(array.is_valid(), scalar(mask, kind), pa.scalar(None, kind))
+
+    def _masked(self, value: Any, schema: Schema) -> Any:
+        if value is None:
+            return None
+        java = java_class(value, schema)
+        if self.replacement is not None:
+            return self._replaced(java)
+        if java not in EMPTY:
+            raise Refused(f"Cannot mask value of type: class {java}")
+        if java == "java.util.HashMap":
+            return {} if schema is None else []
+        if schema is not None and schema.name == DECIMAL:
+            return Decimal(0)
+        return JavaDate(0) if isinstance(value, JavaDate) else EMPTY[java]
+
+    def _replaced(self, java: str) -> Any:
+        text = self.replacement or ""
+        try:
+            if java in BITS:
+                return _whole(text, BITS[java])
+            if java in REPLACEMENTS:
+                return REPLACEMENTS[java](text)
+        except (ValueError, InvalidOperation, OverflowError):
+            number = "a number" if java in BITS else "number"
+            raise Refused(f"Unable to convert {text} (class java.lang.String) to {number}") from None
+        raise Refused(f"Cannot mask value of type class {java} with custom replacement.")
+
+
+def _whole(text: str, bits: int) -> int:
+    """A number in text as an integer of so many bits, as Connect's `Values` reads it: towards zero, and cut to the bits."""
+    return wrapped(int(Decimal(text.strip())), bits)

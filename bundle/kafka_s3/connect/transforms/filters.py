@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from kafka_s3.connect.records.runs import Run, Sidecar
+from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import Nulls
 from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.connect.transforms.record import ConnectRecord, RecordPart, Refused
+from kafka_s3.connect.transforms.record import ConnectRecord, RecordPart, Refused, part_of, put_values
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 
@@ -27,10 +27,9 @@ class HasHeaderKey:
     name: str
 
     def test(self, record: ConnectRecord) -> bool:
-        """Whether it holds."""
         return any(one.key == self.name for one in record.headers)
 
-    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+    def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
         """The records of a run for which it holds."""
         if Role.HEADER not in run.sidecars:
             return np.zeros(len(run), bool)
@@ -43,10 +42,9 @@ class RecordIsTombstone:
     """Whether a record has no value."""
 
     def test(self, record: ConnectRecord) -> bool:
-        """Whether it holds."""
         return record.value is None
 
-    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+    def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
         """All records of a run, or none."""
         return np.full(len(run), run.tombstones)
 
@@ -58,12 +56,11 @@ class TopicNameMatches:
     pattern: re.Pattern[str]
 
     def test(self, record: ConnectRecord) -> bool:
-        """Whether it holds."""
         return self.pattern.fullmatch(record.topic) is not None
 
-    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+    def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
         """All records of a run, or none."""
-        return np.full(len(run), self.pattern.fullmatch(place.topic) is not None)
+        return np.full(len(run), self.pattern.fullmatch(topic_partition.topic) is not None)
 
 
 _log = logging.getLogger(__name__)
@@ -76,8 +73,7 @@ class Filter:
     def apply(self, record: ConnectRecord) -> None:
         """Nothing."""
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """Nothing of the run."""
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         return run.slice(0, 0)
 
 
@@ -89,21 +85,15 @@ class Drop:
     behavior: str
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        """The record without the part."""
-        return self.part.put(record, None, self._schema(self.part.of(record)[1]))
+        return self.part.put(record, None, self._schema(self.part.value_of(record)[1]))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """Nulls."""
-        schema = run.schema if self.part is RecordPart.VALUE else None
-        if self.part is RecordPart.KEY and Role.KEY in run.sidecars:
-            schema = run.sidecars[Role.KEY].schema
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        found = part_of(run, self.part)
         try:
-            schema = self._schema(schema)
+            schema = self._schema(None if found is None else found.schema)
         except Refused:
             return None
-        if self.part is RecordPart.VALUE:
-            return replace(run, values=Nulls(len(run)), schema=schema)
-        return replace(run, sidecars={**run.sidecars, Role.KEY: Sidecar(Nulls(len(run)), schema)})
+        return put_values(run, self.part, Nulls(len(run)), schema)
 
     def _schema(self, schema: ConnectSchema | None) -> ConnectSchema | None:
         if schema is None or self.behavior == "nullify":
@@ -130,6 +120,6 @@ class TombstoneHandler:
             _log.warning("The tombstone record at %s is dropped.", place)
         return None
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """Runs with values pass."""
         return None if run.tombstones else run

@@ -16,7 +16,9 @@ from typing import Any, Final
 
 from kafka_s3.connect.java.numbers import decimal_text, double_text, float_text, narrow
 from kafka_s3.connect.java.simple_dates import DAY_MS, SimpleDates, iso_text
+from kafka_s3.connect.schemas.compatibility import NUMBERS
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaType
+from kafka_s3.connect.schemas.json_form import BOUNDS, FLOATS
 from kafka_s3.connect.transforms.record import (
     NULL_POINTER,
     ConnectRecord,
@@ -25,7 +27,7 @@ from kafka_s3.connect.transforms.record import (
     Refused,
     Schema,
     bare,
-    field_value,
+    field_values,
     java_class,
     require_map,
     require_struct,
@@ -35,15 +37,6 @@ NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,9})?")
 QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 TOKEN: Final = re.compile(r'[^\[\]{},:"]+')
 STRING: Final = ConnectSchema(SchemaType.STRING)
-WHOLE: Final = ((SchemaType.INT8, 7), (SchemaType.INT16, 15), (SchemaType.INT32, 31), (SchemaType.INT64, 63))
-ORDER: Final = (
-    SchemaType.INT8,
-    SchemaType.INT16,
-    SchemaType.INT32,
-    SchemaType.INT64,
-    SchemaType.FLOAT32,
-    SchemaType.FLOAT64,
-)
 TIMES: Final = (
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", TIMESTAMP),
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), "yyyy-MM-dd", DATE),
@@ -90,7 +83,7 @@ def _number(text: str) -> Typed:
     except InvalidOperation:
         return text, STRING
     if exact.adjusted() < 40 and exact == exact.to_integral_value():
-        for kind, bits in WHOLE:
+        for kind, bits in BOUNDS.items():
             if -(2**bits) <= exact < 2**bits:
                 return int(exact), ConnectSchema(kind)
         if exact.as_tuple().exponent == 0:
@@ -175,9 +168,9 @@ def _common(found: Sequence[Typed]) -> tuple[list[Any], Schema]:
     if len(schemas) == 1:
         return values, next(iter(schemas))
     kinds = {schema.kind if schema is not None and schema.name is None else None for schema in schemas}
-    if kinds and kinds <= set(ORDER):
-        widest = max((kind for kind in kinds if kind is not None), key=ORDER.index)
-        floats = widest in (SchemaType.FLOAT32, SchemaType.FLOAT64)
+    if kinds and kinds <= set(NUMBERS):
+        widest = max((kind for kind in kinds if kind is not None), key=NUMBERS.index)
+        floats = widest in FLOATS
         return [float(value) if floats else value for value in values], ConnectSchema(widest)
     return values, None
 
@@ -206,7 +199,7 @@ def text_of(value: Any, schema: Schema) -> str | None:
 
 def _embedded(value: Any, schema: Schema) -> str:
     name = schema.name if schema is not None else None
-    java = java_class(value, replace(schema, kind=schema.kind) if schema is not None else None)
+    java = java_class(value, schema)
     if name in (DATE, TIME, TIMESTAMP):
         return iso_text(value * DAY_MS if name == DATE else value)
     match value:
@@ -239,7 +232,7 @@ def _embedded(value: Any, schema: Schema) -> str:
 
 
 def _member(schema: Schema, name: str) -> Schema:
-    return schema.at((name,)) if schema is not None else None
+    return schema.at_path((name,)) if schema is not None else None
 
 
 MISSING: Final = (
@@ -266,7 +259,6 @@ class InsertHeader:
     header: Header
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        """The record with the header."""
         return replace(record, headers=(*record.headers, self.header))
 
 
@@ -282,7 +274,7 @@ class HeaderFrom:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the headers; a field that a value without schema does not have gives a header of null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         purpose = f"header {'move' if self.moves else 'copy'}"
         if schema is None:
             found = require_map(value, purpose)
@@ -290,7 +282,7 @@ class HeaderFrom:
             rest = {name: member for name, member in found.items() if name not in self.fields}
             return self._put(record, rest if self.moves else found, None, added)
         members = require_struct(value, schema, purpose)
-        own = {f.name: field_value(members, f.name, f.schema, defaults=self.defaults) for f in schema.fields}
+        own = field_values(members, schema, defaults=self.defaults)
         added = [
             self._header(schema, own, field, name=name) for field, name in zip(self.fields, self.names, strict=True)
         ]

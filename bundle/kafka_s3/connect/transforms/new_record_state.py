@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
-from kafka_s3.connect.transforms.fields import InsertField, Insertion, ReplaceField, distinct
+from kafka_s3.connect.transforms.fields import InsertField, Insertion, ReplaceField, distinct_fields
 from kafka_s3.connect.transforms.record import (
     ILLEGAL,
     ConnectRecord,
@@ -76,7 +76,7 @@ def reference(text: str, prefix: str) -> FieldReference:
 
 @dataclass(frozen=True, slots=True)
 class ExtractNewRecordState:
-    """Unwraps change events, told by their schema's name; everything else passes. `route` names the field that says the topic."""
+    """Unwraps change events, recognised by their schema's name; everything else passes. `route` names the field that says the topic."""
 
     deletes: Deletes
     route: str
@@ -119,9 +119,9 @@ class ExtractNewRecordState:
 
     def _headers(self, event: dict[str, Any], schema: ConnectSchema) -> Iterator[Header]:
         for one in self.headers:
-            found = schema.at(one.path)
+            found = schema.at_path(one.path)
             if found is not None:
-                yield Header(one.name, _said(one, event), replace(bare_value(found), optional=True))
+                yield Header(one.name, _event_value(one, event), replace(bare_value(found), optional=True))
 
     def _marked(self, row: ConnectRecord, deleted: str) -> ConnectRecord:
         """The row with `__deleted`, where deletes are rewritten."""
@@ -145,11 +145,11 @@ class ExtractNewRecordState:
         """The row with fields of the event behind its own; those that the event does not have are left out."""
         inner = row.value_schema
         assert inner is not None
-        known = [(one, found) for one in self.fields if (found := schema.at(one.path)) is not None]
+        known = [(one, found) for one in self.fields if (found := schema.at_path(one.path)) is not None]
         fields = [Field(one.name, replace(bare_value(found), optional=True)) for one, found in known]
-        other = bare(inner, fields=distinct([*inner.fields, *fields]))
-        said = {one.name: _said(one, event) for one, _ in known}
-        return replace(row, value={**row.value, **said}, value_schema=other)
+        other = bare(inner, fields=distinct_fields([*inner.fields, *fields]))
+        values = {one.name: _event_value(one, event) for one, _ in known}
+        return replace(row, value={**row.value, **values}, value_schema=other)
 
     def _without(self, row: ConnectRecord) -> ConnectRecord:
         """The row, and the key where asked, without the fields that a header names."""
@@ -157,7 +157,7 @@ class ExtractNewRecordState:
         if not self.drop_header or header is None or not isinstance(header.value, list) or not header.value:
             return row
         for part in (RecordPart.KEY, RecordPart.VALUE):
-            value, schema = part.of(row)
+            value, schema = part.value_of(row)
             if value is None or schema is None or (part is RecordPart.KEY and not self.drop_from_key):
                 continue
             fields = require_fields(schema).fields if self.keep_compatible else ()
@@ -185,6 +185,6 @@ def _state(schema: ConnectSchema, name: str) -> ConnectSchema:
     return found.schema
 
 
-def _said(one: FieldReference, event: dict[str, Any]) -> Any:
+def _event_value(one: FieldReference, event: dict[str, Any]) -> Any:
     holder = event if one.within is None else event.get(one.within)
     return None if holder is None else holder.get(one.field)

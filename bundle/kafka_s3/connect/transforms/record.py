@@ -73,7 +73,7 @@ class RecordPart(StrEnum):
     KEY = "key"
     VALUE = "value"
 
-    def of(self, record: ConnectRecord) -> tuple[Any, Schema]:
+    def value_of(self, record: ConnectRecord) -> tuple[Any, Schema]:
         """The part and its schema."""
         return (record.key, record.key_schema) if self is RecordPart.KEY else (record.value, record.value_schema)
 
@@ -99,9 +99,7 @@ class Transform(Protocol):
 class Predicate(Protocol):
     """A question about a record."""
 
-    def test(self, record: ConnectRecord) -> bool:
-        """Whether it holds."""
-        ...
+    def test(self, record: ConnectRecord) -> bool: ...
 
 
 def require_map(value: Any, purpose: str) -> dict[str, Any]:
@@ -130,6 +128,11 @@ def field_value(value: dict[str, Any], name: str, schema: ConnectSchema, *, defa
     """The member of a struct; its default in place of null where `defaults`."""
     found = value.get(name)
     return default_value(schema) if found is None and defaults else found
+
+
+def field_values(value: dict[str, Any], schema: ConnectSchema, *, defaults: bool) -> dict[str, Any]:
+    """The members of a struct by the fields of its schema; defaults in place of nulls where `defaults`."""
+    return {field.name: field_value(value, field.name, field.schema, defaults=defaults) for field in schema.fields}
 
 
 def bare(schema: ConnectSchema, **changes: Any) -> ConnectSchema:
@@ -171,8 +174,8 @@ NESTED = (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
 class ByColumns(Protocol):
     """A transform that can take runs whole. `apply` says what it has to do; this is the quick way to the same records."""
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """The run as it goes on, None where its records have to be taken one by one. `place` is where they are, after routers."""
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        """The run as it goes on, None where its records have to be taken one by one. `topic_partition` is where they are, after routers."""
         ...
 
 
@@ -213,14 +216,17 @@ def constant(value: Any, kind: pa.DataType, count: int) -> pa.ChunkedArray:
     return pa.chunked_array([pa.repeat(scalar(value, kind), count)])
 
 
+def part_of(run: Run, part: RecordPart) -> Sidecar | None:
+    """A run's values or keys with their schema, None where it has no keys."""
+    return Sidecar(run.values, run.schema) if part is RecordPart.VALUE else run.sidecars.get(Role.KEY)
+
+
 def struct_of(run: Run, part: RecordPart) -> Struct | None:
     """The columns of a run's key or value, None where it has none or they do not follow the schema."""
-    if part is RecordPart.VALUE:
-        values, schema = run.values, run.schema
-    elif Role.KEY in run.sidecars:
-        values, schema = run.sidecars[Role.KEY].values, run.sidecars[Role.KEY].schema
-    else:
+    found = part_of(run, part)
+    if found is None:
         return None
+    values, schema = found.values, found.schema
     table = values.table if isinstance(values, StructColumns | AvroBodies) else None
     if table is None or schema is None or schema.kind is not SchemaType.STRUCT:
         return None
@@ -232,7 +238,7 @@ def struct_of(run: Run, part: RecordPart) -> Struct | None:
     return Struct(schema, tuple(table.columns))
 
 
-def put(run: Run, part: RecordPart, struct: Struct) -> Run:
+def with_columns(run: Run, part: RecordPart, struct: Struct) -> Run:
     """The run with other columns. A struct that is left without fields cannot be a table: then its values are Python's."""
     table = pa.Table.from_arrays(
         list(struct.arrays), schema=pa.schema([arrow_field(field.name, field.schema) for field in struct.schema.fields])
@@ -247,7 +253,9 @@ def put_values(run: Run, part: RecordPart, values: Values, schema: ConnectSchema
     return replace(run, sidecars={**run.sidecars, Role.KEY: Sidecar(values, schema)})
 
 
-def mapped(run: Run, part: RecordPart, change: Callable[[Struct], Struct | None], *, defaults: bool) -> Run | None:
+def with_changed_columns(
+    run: Run, part: RecordPart, change: Callable[[Struct], Struct | None], *, defaults: bool
+) -> Run | None:
     """The run with changed columns; nulls have become their defaults before where `defaults`. None where that is not possible."""
     struct = struct_of(run, part)
     if struct is not None and defaults:
@@ -255,4 +263,4 @@ def mapped(run: Run, part: RecordPart, change: Callable[[Struct], Struct | None]
     changed = change(struct) if struct is not None else None
     if changed is None or not changed.arrays:
         return None
-    return put(run, part, changed)
+    return with_columns(run, part, changed)

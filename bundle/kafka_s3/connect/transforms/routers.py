@@ -54,13 +54,12 @@ class RegexRouter:
             raise Refused(str(error), ILLEGAL) from None
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        """The record with its topic."""
         return replace(record, topic=self.target(record.topic))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """All records of a run have one topic."""
         try:
-            return replace(run, topic=self.target(place.topic))
+            return replace(run, topic=self.target(topic_partition.topic))
         except Refused:
             return None
 
@@ -79,7 +78,7 @@ class TimestampRouter:
             raise Refused(f"Timestamp missing on record: {place}")
         return replace(record, topic=formatted(self.format, record.topic, self.dates.format(record.timestamp)))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """A run whose records all go to one topic."""
         if not len(run) or (run.timestamps == NO_TIMESTAMP).any():
             return None
@@ -89,25 +88,11 @@ class TimestampRouter:
             return None
         whole = SimpleDates("yyyyDDDHHmmssSSS"[: self._depth()], now_ms=0)
         edges = {whole.format(int(at)) for at in (run.timestamps.min(), run.timestamps.max())}
-        return replace(run, topic=formatted(self.format, place.topic, first)) if len(edges) == 1 else None
+        return replace(run, topic=formatted(self.format, topic_partition.topic, first)) if len(edges) == 1 else None
 
     def _depth(self) -> int:
         """How much of year, day, hour, minute, second and millisecond decides about the text."""
-        finest = {
-            "y": 4,
-            "M": 7,
-            "L": 7,
-            "d": 7,
-            "D": 7,
-            "H": 9,
-            "k": 9,
-            "K": 9,
-            "h": 9,
-            "a": 9,
-            "m": 11,
-            "s": 13,
-            "S": 16,
-        }
+        finest = {"y": 4, **dict.fromkeys("HkKha", 9), "m": 11, "s": 13, "S": 16}
         return max(finest.get(text, 7) for text, count in self.dates.tokens if count)
 
 
@@ -145,7 +130,7 @@ class ExtractTopic:
         return next((one.value for one in reversed(record.headers) if one.key == self.text), None)
 
     def _from_part(self, record: ConnectRecord, part: RecordPart) -> Any:
-        value, schema = part.of(record)
+        value, schema = part.value_of(record)
         for name in self.path:
             if value is None:
                 return None

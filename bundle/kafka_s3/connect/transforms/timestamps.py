@@ -29,12 +29,12 @@ from kafka_s3.connect.transforms.record import (
     Refused,
     Struct,
     bare,
-    field_value,
+    field_values,
     java_class,
-    mapped,
     require_fields,
     require_map,
     require_struct,
+    with_changed_columns,
 )  # fmt: skip
 from kafka_s3.model.offsets import TopicPartition
 
@@ -224,7 +224,7 @@ class TimestampConverter:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the instant in its new form; null stays null. A field that a value without schema lacks becomes null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if schema is None:
             return self.part.put(record, self._of_map(value), None)
         if not self.field:
@@ -240,9 +240,9 @@ class TimestampConverter:
         """One value of a form. Raises Refused."""
         return None if value is None else self._written(self._instant(value, form))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """The field's column, where its texts have all the same simple pattern."""
-        return mapped(run, self.part, self._columns, defaults=self.defaults) if self.field else None
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults) if self.field else None
 
     def _columns(self, value: Struct) -> Struct | None:
         arrays = list(value.arrays)
@@ -278,10 +278,10 @@ class TimestampConverter:
     def _of_struct(self, value: Any, schema: ConnectSchema) -> Any:
         if value is None:
             return None
-        out = {}
-        for field in schema.fields:
-            member = field_value(value, field.name, field.schema, defaults=self.defaults)
-            out[field.name] = self.convert(member, form_of(field.schema)) if field.name == self.field else member
+        out = field_values(value, schema, defaults=self.defaults)
+        field = schema.field(self.field)
+        if field is not None:
+            out[field.name] = self.convert(out[field.name], form_of(field.schema))
         return out
 
     def _schema(self, schema: ConnectSchema) -> ConnectSchema:

@@ -1,49 +1,26 @@
 """What shall the running sink do? The control object beside the commit log: desired state and requests, which the sink reads and answers.
 
 `<state.prefix>/<sink>/control.json` is written by commands and only read by the sink; the sink answers in its heartbeat, by the id of the
-request. The same place holds `config.json`, a configuration that is stored for later starts, without plain secrets.
+request.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from kafka_s3 import __version__
-from kafka_s3.connect.config.options.table import presentable
-from kafka_s3.connect.config.read import is_setting
-from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, typed
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, read_document, typed
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.errors import (
-    ConfigError,
-    LogDamaged,
-    ObjectMissing,
-    PreconditionFailed,
-    Problem,
-    SinkError,
-    StorageUnavailable,
-)
+from kafka_s3.model.errors import LogDamaged, SinkError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.text import MASK
+from kafka_s3.model.timing import iso_time
 from kafka_s3.store.store import ObjectStore
 
 FORMAT: Final = 1
 LOOK_EVERY_MS: Final = 1000
-_REFERENCE: Final = re.compile(r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^}]*\}")
-_USER_INFO: Final = re.compile(r"(?<=//)([^/@\s]+)@")
-_JAAS_OPTION: Final = re.compile(r"([A-Za-z][\w.]*)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|[^\s;]+)")
-_JAAS_OPEN: Final = frozenset(
-    {"username", "serviceName", "principal", "useKeyTab", "storeKey", "keyTab", "useTicketCache", "refreshKrb5Config"}
-)
-_REMEDY: Final = (
-    "Write a reference instead, such as ${env:NAME} or ${secrets:scope/key}; it is looked up when the sink starts."
-)
 _UNREADABLE: Final = "What is asked of the sink cannot be told:"
 _log = logging.getLogger(__name__)
 
@@ -75,20 +52,16 @@ class CommandRequest:
 def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
     """The sink's control object, None where nothing was ever asked. Raises LogDamaged where it cannot be read, StorageError."""
     key = paths.control()
-    try:
-        document = json.loads(store.get(key))
+
+    def parse(document: dict[str, Any]) -> Control:
         if document["format"] > FORMAT:
             raise LogDamaged(
                 f"Control object {key} has format {document['format']}; this version reads up to {FORMAT}."
             )
         return typed(Control(**{name: document[name] for name in Control.__dataclass_fields__ if name in document}))
-    except ObjectMissing:
-        return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LogDamaged(
-            f"Control object {key} cannot be read ({type(error).__name__}: {error}). Delete it, or pause or resume the sink: both write "
-            "it anew."
-        ) from error
+
+    remedy = "Delete it, or pause or resume the sink: both write it anew."
+    return read_document(store, key, parse, what="Control object", remedy=remedy)
 
 
 def ask_pause(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
@@ -114,8 +87,7 @@ def _now(store: ObjectStore, paths: StatePaths) -> Control:
 
 
 def _put(store: ObjectStore, paths: StatePaths, control: Control, *, asked: CommandRequest) -> Control:
-    at = datetime.fromtimestamp(asked.at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    control = replace(control, requested_at=at, requested_by=asked.by)
+    control = replace(control, requested_at=iso_time(asked.at_ms), requested_by=asked.by)
     store.put(paths.control(), control.to_json())
     return control
 
@@ -231,84 +203,3 @@ class ControlChannel(CommandChannel):
         if text != self._unreadable:  # the loop asks every second: once is enough
             self._heartbeat_writer.warned(f"{_UNREADABLE} {text}")
         self._unreadable = text
-
-
-# ------------------------------------------------------------ the stored configuration
-
-
-@dataclass(frozen=True, slots=True)
-class StoredConfig:
-    """A configuration as it was written, with what of the worker's file matters to it; its secrets are references."""
-
-    name: str
-    created_at: str
-    product: str
-    config: Mapping[str, str]
-    worker: Mapping[str, str]
-
-
-def stored_config(settings: Settings, *, now_ms: int) -> StoredConfig:
-    """The form in which unresolved settings may be stored. Raises ConfigError with every secret that is not a reference."""
-    worker = {key: text for key, text in settings.worker.items() if is_setting(key)}
-    problems = [*plain_secrets(settings.source), *plain_secrets(worker)]
-    if problems:
-        raise ConfigError(problems)
-    at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return StoredConfig(settings.name, at, __version__, dict(settings.source), worker)
-
-
-def store_config(store: ObjectStore, paths: StatePaths, stored: StoredConfig) -> bool:
-    """Stores the first configuration of a sink; False, and nothing changed, where it has one."""
-    try:
-        store.put_new(paths.config(), _config_json(stored))
-    except PreconditionFailed:
-        return read_stored_config(store, paths) == stored  # after a lost answer it is our own
-    return True
-
-
-def replace_config(store: ObjectStore, paths: StatePaths, stored: StoredConfig) -> None:
-    """Stores a configuration in place of another."""
-    store.put(paths.config(), _config_json(stored))
-
-
-def read_stored_config(store: ObjectStore, paths: StatePaths) -> StoredConfig | None:
-    """The stored configuration, None where there is none. Raises LogDamaged where it cannot be read, StorageError."""
-    key = paths.config()
-    try:
-        document: dict[str, Any] = json.loads(store.get(key))
-        return StoredConfig(**{name: document[name] for name in StoredConfig.__dataclass_fields__})
-    except ObjectMissing:
-        return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LogDamaged(
-            f"Stored configuration {key} cannot be read ({type(error).__name__}: {error}). Write it again with "
-            "`kafka-s3 create CONFIG --replace`."
-        ) from error
-
-
-def plain_secrets(texts: Mapping[str, str]) -> Iterator[Problem]:
-    """The settings with a secret in clear: each has to become a reference before the settings may lie in a bucket."""
-    for key, text in texts.items():
-        if text.strip() and not _is_open(key, text):
-            yield Problem(key, MASK, "holds a secret in clear, and no secret is ever put into the bucket.", _REMEDY)
-
-
-def _is_open(key: str, text: str) -> bool:
-    """Whether nothing secret is in a text but by reference."""
-    if presentable(key, "any") == "any":  # not a secret as a whole, but an address may hold user and password
-        return all(_harmless(found) for found in _USER_INFO.findall(_REFERENCE.sub("", text)))
-    if _REFERENCE.fullmatch(text.strip()):
-        return True
-    if key.endswith("jaas.config"):
-        options = [(name, value.strip('"')) for name, value in _JAAS_OPTION.findall(text)]
-        return bool(options) and all(name in _JAAS_OPEN or _REFERENCE.fullmatch(value) for name, value in options)
-    return False
-
-
-def _harmless(user_info: str) -> bool:
-    _, separator, password = user_info.partition(":")
-    return bool(separator) and not password
-
-
-def _config_json(stored: StoredConfig) -> bytes:
-    return json.dumps({"format": FORMAT, **asdict(stored)}, indent=1).encode()

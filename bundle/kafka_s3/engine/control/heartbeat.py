@@ -1,7 +1,7 @@
 """How does the running sink say how it is? It observes the loop, and a thread of its own writes the heartbeat.
 
 Best-effort, so that a long round is not taken for a dead sink, and no failure to write ever stops the sink. A driver that was fenced is no
-longer the sink: it leaves the word to its successor, and ends in silence.
+longer the sink: it leaves the heartbeat to its successor, and writes no more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import NoneType
 from typing import Any, Final, TypeVar
 
 from kafka_s3 import __version__
-from kafka_s3.connect.config.settings import Settings, reason_of
+from kafka_s3.connect.config.settings import reason_of
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError
 from kafka_s3.model.files import DataFile, Role, Totals
@@ -31,7 +31,20 @@ from kafka_s3.model.timing import age
 from kafka_s3.store.store import ObjectStore
 
 POINTS: Final = 4
-"""A file tells the times of its first and last record; those between are taken to be spread evenly, at so many points."""
+"""A file has the times of its first and last record; those between are taken to be spread evenly, at so many points."""
+FORMAT: Final = 1
+SIMPLE: Final[Mapping[str, Any]] = {
+    "int": int, "str": str, "bool": bool, "float": (int, float), "int | None": (int, NoneType), "float | None": (int, float, NoneType),
+}  # fmt: skip
+"""What values of a type are, by how the type is written."""
+T = TypeVar("T")
+FRESH_INTERVALS: Final = 3
+LAST_WORD_S: Final = 15.0  # a bucket that does not answer must not keep a sink from ending
+TEXT_LIMIT: Final = 2000
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+HOURS: Final = 24
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +57,7 @@ class Tally:
     dead_letters: int = 0
 
 
-NOTHING: Final = Tally(0)
+NO_TALLY: Final = Tally(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +68,7 @@ class Delay:
     slow_ms: int
 
 
-def added(tallies: Iterable[Tally], more: Tally, *, step_ms: int, most: int) -> tuple[Tally, ...]:
+def add_tally(tallies: Iterable[Tally], more: Tally, *, step_ms: int, most: int) -> tuple[Tally, ...]:
     """The tallies, oldest first, with one more; its `at_ms` is any time in its step. At most the newest `most` steps are kept."""
     start = more.at_ms // step_ms * step_ms
     known = {tally.at_ms: tally for tally in tallies}
@@ -66,16 +79,16 @@ def added(tallies: Iterable[Tally], more: Tally, *, step_ms: int, most: int) -> 
         written=here.written + more.written,
         dead_letters=here.dead_letters + more.dead_letters,
     )
-    return since(known.values(), start - (most - 1) * step_ms)
+    return tallies_since(known.values(), start - (most - 1) * step_ms)
 
 
-def since(tallies: Iterable[Tally], from_ms: int) -> tuple[Tally, ...]:
+def tallies_since(tallies: Iterable[Tally], from_ms: int) -> tuple[Tally, ...]:
     """The tallies of the steps that begin at a time or later, oldest first."""
     return tuple(sorted((tally for tally in tallies if tally.at_ms >= from_ms), key=lambda tally: tally.at_ms))
 
 
-def delay(files: Iterable[DataFile], committed_ms: int) -> Delay | None:
-    """How late the records of data files were when they were committed; None where no file tells the time of its records."""
+def delay_of(files: Iterable[DataFile], committed_ms: int) -> Delay | None:
+    """How late the records of data files were when they were committed; None where no file has the time of its records."""
     points = []
     for file in files:
         if file.role is Role.VALUE and file.min_timestamp is not None and file.max_timestamp is not None:
@@ -106,17 +119,7 @@ class Limits:
     dead_letters: float | None = 0.05
 
 
-DEFAULT: Final = Limits()
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The limits that a configuration sets (`health.*`)."""
-    share = float(settings.text("health.deadletter.max.ratio"))
-    return Limits(
-        lag=settings.number("health.lag.max.records") or None,
-        delay_ms=settings.number("health.delay.max.ms") or None,
-        dead_letters=share if share < 1 else None,
-    )
+DEFAULT_LIMITS: Final = Limits()
 
 
 def dead_letters_text(recent: Tally, limits: Limits) -> str:
@@ -141,19 +144,10 @@ def delay_text(delay: Delay | None, limits: Limits) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people: what is nearly all or nearly nothing is not told as all or nothing."""
+    """A share for people: what is nearly all or nearly nothing does not read as all or nothing."""
     if 0 < share < 1:
         share = min(max(share, 0.0001), 0.9999)
     return f"{share:.2%}" if 0 < share < 0.1 or 0.99 < share < 1 else f"{share:.0%}"
-
-
-FORMAT: Final = 1
-SIMPLE: Final[Mapping[str, Any]] = {
-    "int": int, "str": str, "bool": bool, "float": (int, float), "int | None": (int, NoneType), "float | None": (int, float, NoneType),
-}  # fmt: skip
-"""What values of a type are, by how the type is written."""
-T = TypeVar("T")
-FRESH_INTERVALS: Final = 3
 
 
 class Phase(StrEnum):
@@ -175,12 +169,13 @@ class Heartbeat:
 
     `run` names the process's run, `driver` and `epoch` what it is in the commit log (empty and 0 until it has claimed it), `version` the
     last entry it knows. `request` and `flushed` are the requests that it has acted on. `troubled`: something fails and is tried again.
-    `looked_ms`: when lag was measured, None where the sink has not looked yet, or is older than the field.
+    `looked_ms`: when lag was measured, None where the sink has not polled yet, or is older than the field.
     `totals` are those of the whole log up to that entry, None where they are not known.
     `open_states` and `open_state_bytes`: states of open files written since the start, and their size.
     `lag_grew`: at how many heartbeats in a row that followed a commit the lag was higher than at the one before.
-    `standing` is what is wrong as long as it lasts, such as a topic that does not exist. `recent` is what this run did within the last
-    hour, `hours` what the sink did in each of the last 24; `delay` that of the last commit with records; `limits` what is well of these.
+    `standing` are the open problems: what is wrong as long as it lasts, such as a topic that does not exist. `recent` is what this run did
+    within the last hour, `hours` what the sink did in each of the last 24; `delay` that of the last commit with records; `limits` what is
+    well of these.
     """
 
     sink: str
@@ -203,10 +198,10 @@ class Heartbeat:
     open_states: int = 0
     open_state_bytes: int = 0
     standing: tuple[str, ...] = ()
-    recent: Tally = NOTHING
+    recent: Tally = NO_TALLY
     hours: tuple[Tally, ...] = ()
     delay: Delay | None = None
-    limits: Limits = DEFAULT
+    limits: Limits = DEFAULT_LIMITS
     troubled: bool = False
     warning: str = ""
     warned_ms: int | None = None
@@ -216,7 +211,7 @@ class Heartbeat:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has said that it is over."""
+        """Whether the run is over, by its own last heartbeat."""
         return self.phase in ENDED
 
     def is_over(self, epoch: int) -> bool:
@@ -224,7 +219,7 @@ class Heartbeat:
         return self.ended and self.epoch >= epoch
 
     def alive(self, now_ms: int) -> bool:
-        """Whether the run is not over and was heard of within three intervals."""
+        """Whether the run is not over and wrote within three intervals."""
         return not self.ended and now_ms - self.beat_ms <= FRESH_INTERVALS * self.interval_ms
 
     def to_json(self) -> bytes:
@@ -238,15 +233,20 @@ class Heartbeat:
 
 def read_heartbeat(store: ObjectStore, paths: StatePaths) -> Heartbeat | None:
     """The sink's last heartbeat, None where there is none. Raises LogDamaged where it cannot be read, StorageError."""
-    key = paths.heartbeat()
+    remedy = "Delete it: a running sink writes it again."
+    return read_document(store, paths.heartbeat(), _heartbeat, what="Heartbeat", remedy=remedy)
+
+
+def read_document(
+    store: ObjectStore, key: str, parse: Callable[[dict[str, Any]], T], *, what: str, remedy: str
+) -> T | None:
+    """What an object of a sink's state says, None where there is none. Raises LogDamaged where it cannot be read, StorageError."""
     try:
-        return _heartbeat(json.loads(store.get(key)))
+        return parse(json.loads(store.get(key)))
     except ObjectMissing:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LogDamaged(
-            f"Heartbeat {key} cannot be read ({type(error).__name__}: {error}). Delete it: a running sink writes it again."
-        ) from error
+        raise LogDamaged(f"{what} {key} cannot be read ({type(error).__name__}: {error}). {remedy}") from error
 
 
 def _heartbeat(document: dict[str, Any]) -> Heartbeat:
@@ -291,14 +291,6 @@ def may_replace(existing: Heartbeat | None, own: Heartbeat, now_ms: int) -> bool
     return not existing.alive(now_ms) and existing.started_ms <= own.started_ms
 
 
-LAST_WORD_S: Final = 15.0  # a bucket that does not answer must not keep a sink from ending
-TEXT_LIMIT: Final = 2000
-MINUTE_MS: Final = 60_000
-HOUR_MS: Final = 60 * MINUTE_MS
-HOURS: Final = 24
-_log = logging.getLogger(__name__)
-
-
 class HeartbeatWriter(Observer):
     """The heartbeat of this process: an observer of the loop that passes everything on. Thread-safe."""
 
@@ -311,7 +303,7 @@ class HeartbeatWriter(Observer):
         clock_ms: Callable[[], int],
         mask: Callable[[str], str] = str,
         inner: Observer | None = None,
-        limits: Limits = DEFAULT,
+        limits: Limits = DEFAULT_LIMITS,
         claimed: Callable[[Heartbeat], None] = lambda _: None,
     ) -> None:
         """`claimed` is called by the thread ahead of the first heartbeat of an epoch; what it raises is logged."""
@@ -323,7 +315,7 @@ class HeartbeatWriter(Observer):
         self._warnings = 0
         self._considered: int | None = None
         self._minutes: tuple[Tally, ...] = ()
-        self._told_of_letters = False
+        self._warned_of_letters = False
         self._silent = False
         host, run, now = socket.gethostname(), uuid.uuid4().hex, clock_ms()
         self._now = Heartbeat(
@@ -332,15 +324,15 @@ class HeartbeatWriter(Observer):
 
     @property
     def current(self) -> Heartbeat:
-        """What would be said now."""
+        """What the next heartbeat says."""
         return self._now
 
-    # ------------------------------------------------------------ the loop tells
+    # ------------------------------------------------------------ notified by the loop
 
     def started(self, start: Start) -> None:
         """The log is claimed."""
         about = {"lag": dict(start.lag), "looked_ms": start.polled_ms, "standing": start.open_problems}
-        self._say(epoch=start.epoch, version=start.version, totals=start.totals, **about)
+        self._update(epoch=start.epoch, version=start.version, totals=start.totals, **about)
         super().started(start)
 
     def round_done(self, done: RoundSummary) -> None:
@@ -372,27 +364,27 @@ class HeartbeatWriter(Observer):
 
     def claimed(self, driver: str) -> None:
         """Who this is in the commit log."""
-        self._say(driver=driver)
+        self._update(driver=driver)
 
     def doing(self, phase: Phase, request: str) -> None:
-        """What the sink does now, and at whose request; said at once where it is new."""
+        """What the sink does now, and at whose request; written at once where it is new."""
         if (self._now.phase, self._now.request) != (phase, request):
-            self._say(phase=phase, request=request)
+            self._update(phase=phase, request=request)
 
     def flushed(self, request: str) -> None:
         """A flush was done."""
-        self._say(flushed=request)
+        self._update(flushed=request)
 
     def ended(self, error: BaseException | None) -> None:
         """The run is over: stopped, or failed with a reason. An interrupt is a stop."""
         if isinstance(error, Exception):
-            self._say(phase=Phase.FAILED, failure=self._fit(reason_of(error)))
+            self._update(phase=Phase.FAILED, failure=self._fit(reason_of(error)))
         else:
             self.stopped()
 
     def stopped(self) -> None:
         """The run is over as it should be."""
-        self._say(phase=Phase.STOPPED)
+        self._update(phase=Phase.STOPPED)
         super().stopped()
 
     # ------------------------------------------------------------ the thread writes
@@ -412,7 +404,7 @@ class HeartbeatWriter(Observer):
         own = self._next()
         if own.epoch > self._epoch:
             self._epoch = own.epoch
-            self._tell_claim(own)
+            self._report_claim(own)
         try:
             if may_replace(self._existing(), own, own.beat_ms):
                 self._store.put(self._paths.heartbeat(), own.to_json())
@@ -431,7 +423,7 @@ class HeartbeatWriter(Observer):
         """Ends a wait."""
         self._news.set()
 
-    def _tell_claim(self, own: Heartbeat) -> None:
+    def _report_claim(self, own: Heartbeat) -> None:
         try:
             self._claimed(own)
         except Exception as error:
@@ -461,22 +453,22 @@ class HeartbeatWriter(Observer):
     def _count(self, done: RoundSummary) -> None:
         """Adds a round to what was done lately, and warns where dead letters become too many."""
         more = Tally(done.ended_ms, done.read, done.totals.written, done.totals.dead_letters)
-        self._minutes = added(self._minutes, more, step_ms=MINUTE_MS, most=HOUR_MS // MINUTE_MS)
-        hours = added(self._now.hours, more, step_ms=HOUR_MS, most=HOURS)
-        late = delay(done.files, done.ended_ms) or self._now.delay
+        self._minutes = add_tally(self._minutes, more, step_ms=MINUTE_MS, most=HOUR_MS // MINUTE_MS)
+        hours = add_tally(self._now.hours, more, step_ms=HOUR_MS, most=HOURS)
+        late = delay_of(done.files, done.ended_ms) or self._now.delay
         self._now = replace(self._now, hours=hours, delay=late, recent=self._recent(done.ended_ms))
         too_many = dead_letters_text(self._now.recent, self._now.limits)
-        if too_many and not self._told_of_letters:
+        if too_many and not self._warned_of_letters:
             _log.warning("Sink %s: %s.", self._paths.sink, too_many)
-        self._told_of_letters = bool(too_many)
+        self._warned_of_letters = bool(too_many)
 
     def _recent(self, now_ms: int) -> Tally:
         """What was done within the last hour, as one."""
-        minutes = since(self._minutes, now_ms - HOUR_MS)
+        minutes = tallies_since(self._minutes, now_ms - HOUR_MS)
         sums = {name: sum(getattr(one, name) for one in minutes) for name in ("read", "written", "dead_letters")}
         return Tally(minutes[0].at_ms if minutes else now_ms, **sums)
 
-    def _say(self, **changes: Any) -> None:
+    def _update(self, **changes: Any) -> None:
         with self._lock:
             self._now = replace(self._now, **changes)
         self._news.set()

@@ -1,4 +1,4 @@
-"""Which sinks keep their state in a bucket, and what does it say of each?"""
+"""Which sinks keep their state in a bucket, what does it say of each, and how well are they?"""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ from kafka_s3.store.store import ObjectStore
 
 GREW_OFTEN: Final = 5
 TYPE: Final = "sink"
+READERS: Final = 32
+"""How many sinks are read together: each waits for a few answers, one after the other."""
+LOOK_BACK: Final = 50
+T = TypeVar("T")
+OWN: Final = frozenset({"commits/", "checkpoints/", "config.json", "heartbeat.json", "control.json"})
+NEAR: Final = "co"
+"""How the entries' folder, the control object and the configuration begin, and nothing else: one listing has all three."""
+ReadLog = Callable[[], tuple[LogState, CommitEntry] | None]
+"""The state of a log and its last entry; None where there is no entry. Raises LogDamaged, StorageError."""
 
 
 class SinkState(StrEnum):
@@ -47,37 +56,37 @@ class SinkState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-LOOKING: Final = frozenset({Phase.STARTING, Phase.RUNNING})
+POLLING: Final = frozenset({Phase.STARTING, Phase.RUNNING})
 UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
 _MAY_DEGRADE: Final = frozenset({SinkState.PROVISIONING, SinkState.RUNNING, SinkState.STOPPED})
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Records between what is in objects and Kafka's heads at `looked_ms` (epoch ms); `records` is None where nobody has looked.
+    """Records between what is in objects and Kafka's heads at `polled_ms` (epoch ms); `records` is None where nobody has polled.
 
-    It is `exact` as long as the sink looks again and again and each of its topic-partitions answers; else it is so many or more.
+    It is `exact` as long as the sink polls again and again and each of its topic-partitions answers; else it is so many or more.
     """
 
     records: int | None = None
-    looked_ms: int | None = None
+    polled_ms: int | None = None
     exact: bool = False
 
     @property
-    def told(self) -> int | None:
+    def number(self) -> int | None:
         """The number, None where it is unknown: that it is 0 or more says nothing."""
         return self.records if self.exact or self.records else None
 
     def __str__(self) -> str:
         """The number, `... or more`, or `unknown`."""
-        if self.told is None:
+        if self.number is None:
             return "unknown"
-        return f"{self.told:,}" if self.exact else f"{self.told:,} or more"
+        return f"{self.number:,}" if self.exact else f"{self.number:,} or more"
 
 
 @dataclass(frozen=True, slots=True)
 class SinkSnapshot:
-    """What the bucket said of a sink at `seen_ms` (epoch ms), by which its health is judged, however late somebody looks at it.
+    """What the bucket had of a sink at `seen_ms` (epoch ms), by which its health is judged, however late somebody looks at it.
 
     `last_commit` is when data was last committed (ISO 8601), `damage` what could not be read.
     """
@@ -97,8 +106,8 @@ class SinkSnapshot:
         beat = self.heartbeat
         if beat is None or (beat.looked_ms is None and not beat.lag):
             return Lag()
-        looks = beat.alive(self.seen_ms) and beat.phase in LOOKING and not beat.troubled and not beat.standing
-        return Lag(sum(beat.lag.values()), beat.looked_ms, looks)
+        exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.standing
+        return Lag(sum(beat.lag.values()), beat.looked_ms, exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +125,10 @@ class SinkHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class Standpoint:
-    """Where a sink stands in one topic-partition: None where the log, or the heartbeat, does not say.
+class PartitionPosition:
+    """How far a sink is in one topic-partition: None where the log, or the heartbeat, does not say.
 
-    A `lag` of 0 is told only where the sink looks again and again: of one that has ended nobody knows what came since (see `Lag`).
+    A `lag` of 0 is given only where the sink polls again and again: of one that has ended nobody knows what came since (see `Lag`).
     """
 
     topic_partition: TopicPartition
@@ -135,22 +144,22 @@ def sink_id(bucket: str, name: str) -> str:
 
 
 def health(known: SinkSnapshot, limits: Limits | None = None) -> SinkHealth:
-    """The state of a sink when it was seen. `limits` win over those of its configuration, which its heartbeat tells."""
+    """The state of a sink when it was seen. `limits` win over those of its configuration, which its heartbeat has."""
     heartbeat = known.heartbeat
     if heartbeat is None and known.damage:
         return SinkHealth(SinkState.UNKNOWN, known.damage)
     state, reason = _state(known)
-    concerns = tuple(_concerns(known, limits or overridden(known)))
+    concerns = tuple(_concerns(known, limits or limits_with(known)))
     if concerns:
         reason = f"{reason} {_sentence('; '.join(concerns))}"
         state = SinkState.DEGRADED if heartbeat is not None and state in _MAY_DEGRADE else state
     return SinkHealth(state, reason, concerns)
 
 
-def overridden(
+def limits_with(
     known: SinkSnapshot, *, lag: int | None = None, delay_s: float | None = None, dead_letters: float | None = None
 ) -> Limits:
-    """The limits of a sink's configuration, as its heartbeat tells them, with those that are given instead."""
+    """The limits of a sink's configuration, as its heartbeat has them, with those that are given instead."""
     own = known.heartbeat.limits if known.heartbeat else Limits()
     return Limits(
         own.lag if lag is None else lag,
@@ -160,7 +169,7 @@ def overridden(
 
 
 def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, bool]:
-    """What is to be said of a sink in a line, and whether it is well."""
+    """A line about a sink, and whether it is well."""
     judged = health(known, limits)
     return f"{known.name} {judged.state}: {judged.reason.rstrip('.')}. {_lag_sentence(known)}", judged.well
 
@@ -170,10 +179,10 @@ def _lag_sentence(known: SinkSnapshot) -> str:
     all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.standing
     if all_looked_at and lag.records is not None:
         return f"Lag when it ended: {lag.records:,} records."
-    if lag.told is None:
+    if lag.number is None:
         return "Lag: unknown."
-    looked = "" if lag.looked_ms is None else f", {age(known.seen_ms - lag.looked_ms)} ago"
-    return f"Lag: {lag} records{looked}."
+    polled = "" if lag.polled_ms is None else f", {age(known.seen_ms - lag.polled_ms)} ago"
+    return f"Lag: {lag} records{polled}."
 
 
 def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
@@ -193,7 +202,7 @@ def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
 def _lag_text(known: SinkSnapshot, most: int | None) -> str:
     """Says that a sink is too far behind, or that nobody knows; of one that has ended counts what it was then. Blank where it is well."""
     lag, heartbeat = known.lag, known.heartbeat
-    found = lag.records if heartbeat is not None and heartbeat.phase is Phase.STOPPED else lag.told
+    found = lag.records if heartbeat is not None and heartbeat.phase is Phase.STOPPED else lag.number
     if most is None or (found is not None and found <= most):
         return ""
     return "its lag is unknown" if found is None else f"its lag is {lag}, more than {most:,}"
@@ -217,7 +226,7 @@ def _state(known: SinkSnapshot) -> tuple[SinkState, str]:
     return _alive(known, heartbeat)
 
 
-def standpoints(known: SinkSnapshot) -> list[Standpoint]:
+def partition_positions(known: SinkSnapshot) -> list[PartitionPosition]:
     """Every topic-partition that the log or the heartbeat knows, in order."""
     progress = known.log.progress if known.log else {}
     lag: Mapping[TopicPartition, int] = known.heartbeat.lag if known.heartbeat else {}
@@ -226,7 +235,7 @@ def standpoints(known: SinkSnapshot) -> list[Standpoint]:
     for tp in sorted({*progress, *lag}):
         here, behind = progress.get(tp), lag.get(tp)
         found.append(
-            Standpoint(
+            PartitionPosition(
                 tp,
                 frontier=here.frontier if here else None,
                 written=here.written if here else None,
@@ -279,17 +288,6 @@ def _pause_waits(known: SinkSnapshot) -> bool:
     return known.control is not None and known.control.paused
 
 
-READERS: Final = 32
-"""How many sinks are looked at together: each look waits for a few answers, one after the other."""
-LOOK_BACK: Final = 50
-T = TypeVar("T")
-OWN: Final = frozenset({"commits/", "checkpoints/", "config.json", "heartbeat.json", "control.json"})
-NEAR: Final = "co"
-"""How the entries' folder, the control object and the configuration begin, and nothing else: one listing tells of all three."""
-ReadLog = Callable[[], tuple[LogState, CommitEntry] | None]
-"""The state of a log and its last entry; None where there is no entry. Raises LogDamaged, StorageError."""
-
-
 def sink_names(store: ObjectStore, prefix: str) -> list[str]:
     """The names of the sinks with state below the prefix, in order. Raises StorageError."""
     folders = state_folders(store, prefix)
@@ -308,36 +306,36 @@ def state_folders(store: ObjectStore, prefix: str) -> list[str]:
     return [name.removesuffix("/") for name in store.names(f"{prefix.strip('/')}/") if name.endswith("/")]
 
 
-def known_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot:
-    """Everything that the bucket says of a sink at a time (epoch ms by the reader's clock); what cannot be read is told as damage.
+def snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot:
+    """Everything that the bucket says of a sink at a time (epoch ms by the reader's clock); what cannot be read is noted as damage.
 
     Raises StorageError.
     """
-    look = _Look(store, paths, seen_ms)
-    return look.snapshot(frozenset(store.names(paths.root)), look.heartbeat(), read_log=look.whole_log)
+    reader = _SnapshotReader(store, paths, seen_ms)
+    return reader.snapshot(frozenset(store.names(paths.root)), reader.heartbeat(), read_log=reader.whole_log)
 
 
-def glance_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot | None:
+def quick_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot | None:
     """The same at the price of three requests: the log's `progress` and topics may be left out. None where there is no sink.
 
-    The heartbeat tells the totals up to its entry, so that only this one and those since are read; the whole log where it does not, or is
+    The heartbeat has the totals up to its entry, so that only this one and those since are read; the whole log where it does not, or is
     of another log. Raises StorageError.
     """
-    look = _Look(store, paths, seen_ms)
-    heartbeat = look.heartbeat()
+    reader = _SnapshotReader(store, paths, seen_ms)
+    heartbeat = reader.heartbeat()
     near = _near(store, paths, heartbeat)
     if near is not None and heartbeat is not None:
         names, keys = near
-        return look.snapshot(names, heartbeat, read_log=lambda: look.log_since(heartbeat, keys))
+        return reader.snapshot(names, heartbeat, read_log=lambda: reader.log_since(heartbeat, keys))
     names = frozenset(store.names(paths.root))
-    return None if OWN.isdisjoint(names) else look.snapshot(names, heartbeat, read_log=look.whole_log)
+    return None if OWN.isdisjoint(names) else reader.snapshot(names, heartbeat, read_log=reader.whole_log)
 
 
-def all_known(store: ObjectStore, prefix: str, *, seen_ms: int) -> list[SinkSnapshot]:
+def all_snapshots(store: ObjectStore, prefix: str, *, seen_ms: int) -> list[SinkSnapshot]:
     """A glance at every sink below the prefix, in order of their names. Raises StorageError."""
     with ThreadPool(READERS) as pool:
-        look = partial(glance_of, store, seen_ms=seen_ms)
-        found = pool.map(look, (StatePaths(prefix, name) for name in state_folders(store, prefix)))
+        read = partial(quick_snapshot_of, store, seen_ms=seen_ms)
+        found = pool.map(read, (StatePaths(prefix, name) for name in state_folders(store, prefix)))
         return [one for one in found if one is not None]
 
 
@@ -360,8 +358,8 @@ def _near(store: ObjectStore, paths: StatePaths, beat: Heartbeat | None) -> tupl
     return names, keys
 
 
-class _Look:
-    """A look at one sink, which goes on where something cannot be read, and tells it as damage."""
+class _SnapshotReader:
+    """Reads what the bucket says of one sink; goes on where something cannot be read, and notes it as damage."""
 
     def __init__(self, store: ObjectStore, paths: StatePaths, seen_ms: int) -> None:
         self._store, self._paths, self._seen_ms = store, paths, seen_ms

@@ -1,7 +1,7 @@
 """Which dead letters does a sink have, and what became of each? Read back from its log and its bucket.
 
 The log says which files hold dead letters and what happened to them since: an entry of kind replay settles them, an entry that moves a
-position back lets Kafka's records be read again, so that the letters no longer stand for them. Files without an entry do not count.
+position back lets Kafka's records be read again, so that the letters no longer count. Files without an entry do not count.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def read_ledger(store: ObjectStore, paths: StatePaths) -> Ledger:
 def letters(
     ledger: Ledger, store: ObjectStore, *, selection: LetterSelection, missing: Callable[[LetterFile], None]
 ) -> Iterator[FiledLetter]:
-    """The selected letters in the order of their entries, one file in memory at a time; `missing` is told of files that are not there.
+    """The selected letters in the order of their entries, one file in memory at a time; `missing` is called with files that are not there.
 
     Raises LogDamaged.
     """
@@ -196,14 +196,12 @@ def grouped(found: Iterable[FiledLetter]) -> list[LetterGroup]:
     examples: dict[tuple[str, str, TopicPartition, LetterState], str] = {}
     for filed in found:
         letter = filed.letter
-        place = (letter.stage, letter.exception, letter.topic_partition, filed.state)
-        count = groups.setdefault(place, [0, filed.committed_ms, 0])
-        examples.setdefault(place, letter.message)
+        key = (letter.stage, letter.exception, letter.topic_partition, filed.state)
+        count = groups.setdefault(key, [0, filed.committed_ms, 0])
+        examples.setdefault(key, letter.message)
         count[0] += 1
         count[1], count[2] = min(count[1], filed.committed_ms), max(count[2], filed.committed_ms)
-    rows = [
-        LetterGroup(*place, number, first, last, examples[place]) for place, (number, first, last) in groups.items()
-    ]
+    rows = [LetterGroup(*key, number, first, last, examples[key]) for key, (number, first, last) in groups.items()]
     return sorted(rows, key=lambda row: (row.state is not LetterState.OPEN, -row.count, row.topic_partition, row.stage))
 
 

@@ -30,11 +30,11 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a topic-partition stands after an entry.
+    """The position of a topic-partition after an entry.
 
     `frontier` is the next offset to write; `written` one past the last record in an object (None: none yet), which is what the original
     would commit to its group; `recorded` the dead letters at or after the frontier. `leader_epoch` is one that the log had when it reached
-    to all of this or beyond (None: not known): if it was cut since and has grown again, that tells.
+    to all of this or beyond (None: not known): another one shows that it was cut since and has grown again.
     """
 
     frontier: int
@@ -103,27 +103,22 @@ class CommitEntry:
 
     def with_waiting(self, version: int, files: Iterable[DataFile]) -> CommitEntry:
         """The entry with these in place of the waiting files of that version and the same keys."""
-        again = {file.key: file for file in files}
-        waiting = (
-            replace(one, file=again.get(one.file.key, one.file)) if one.version == version else one
-            for one in self.waiting
-        )
+        by_key = {(version, file.key): file for file in files}
+        waiting = (replace(one, file=by_key.get((one.version, one.file.key), one.file)) for one in self.waiting)
         return replace(self, waiting=tuple(waiting))
 
     def to_json(self) -> bytes:
         """The entry as stored."""
+        plain = ("version", "commit_id", "epoch", "sink", "kind", "committed_at", "cluster_id")
+        progress = self.progress.items()
+        epochs = {tp: p.leader_epoch for tp, p in progress if p.leader_epoch is not None}
         document = {
             "format": FORMAT if self.waiting else PLAIN_FORMAT,
-            **{
-                name: getattr(self, name)
-                for name in ("version", "commit_id", "epoch", "sink", "kind", "committed_at", "cluster_id")
-            },
-            "frontier": _by_topic({tp: p.frontier for tp, p in self.progress.items()}),
-            "written": _by_topic({tp: p.written for tp, p in self.progress.items() if p.written is not None}),
-            "recorded": _by_topic({tp: p.recorded.ranges for tp, p in self.progress.items() if p.recorded.ranges}),
-            "leader_epochs": _by_topic(
-                {tp: p.leader_epoch for tp, p in self.progress.items() if p.leader_epoch is not None}
-            ),
+            **{name: getattr(self, name) for name in plain},
+            "frontier": _by_topic({tp: p.frontier for tp, p in progress}),
+            "written": _by_topic({tp: p.written for tp, p in progress if p.written is not None}),
+            "recorded": _by_topic({tp: p.recorded.ranges for tp, p in progress if p.recorded.ranges}),
+            "leader_epochs": _by_topic(epochs),
             "files": [file_document(file) for file in self.files],
             "dead_letters": {str(tp): dataclasses.asdict(count) for tp, count in self.dead_letters.items()},
             "skipped": {str(tp): count for tp, count in self.skipped.items()},
@@ -134,25 +129,13 @@ class CommitEntry:
             "topic_ids": dict(self.topic_ids),
             "totals": dataclasses.asdict(self.totals),
             "driver": self.driver,
-            **self._replay(),
-            **self._waiting(),
         }
+        if self.kind is EntryKind.REPLAY:
+            resolved = {tp: offsets.ranges for tp, offsets in self.resolved.items()}
+            document |= {"resolved": _by_topic(resolved), "reason": self.reason}
+        if self.waiting:
+            document["waiting"] = [{"version": one.version, **file_document(one.file)} for one in self.waiting]
         return json.dumps(document, separators=(",", ":")).encode()
-
-    def _replay(self) -> dict[str, Any]:
-        """The members of an entry of kind replay; others do not carry them."""
-        if self.kind is not EntryKind.REPLAY:
-            return {}
-        return {
-            "resolved": _by_topic({tp: offsets.ranges for tp, offsets in self.resolved.items()}),
-            "reason": self.reason,
-        }
-
-    def _waiting(self) -> dict[str, Any]:
-        """The member that names files of earlier entries, where there are any."""
-        if not self.waiting:
-            return {}
-        return {"waiting": [{"version": one.version, **file_document(one.file)} for one in self.waiting]}
 
 
 def read_entry(content: bytes, *, key: str) -> CommitEntry:
@@ -195,13 +178,7 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
         driver=document.get("driver", ""),
         resolved={tp: _offsets(ranges) for tp, ranges in _flat(document.get("resolved", {})).items()},
         reason=document.get("reason", ""),
-        waiting=tuple(_waiting_file(file) for file in document.get("waiting", ())),
-    )
-
-
-def _waiting_file(document: Mapping[str, Any]) -> WaitingFile:
-    return WaitingFile(
-        document["version"], file_of({name: value for name, value in document.items() if name != "version"})
+        waiting=tuple(WaitingFile(file.pop("version"), file_of(file)) for file in document.get("waiting", ())),
     )
 
 
@@ -211,24 +188,16 @@ UPLOAD: Final = tuple(field.name for field in dataclasses.fields(Upload) if fiel
 
 def file_document(file: DataFile) -> dict[str, Any]:
     """A file in its JSON form. Who began its upload is no matter of the log."""
-    return {name: getattr(file, name) for name in FILE} | {
-        "upload": {name: getattr(file.upload, name) for name in UPLOAD}
-    }
+    upload = {name: getattr(file.upload, name) for name in UPLOAD}
+    return {name: getattr(file, name) for name in FILE} | {"upload": upload}
 
 
 def file_of(document: dict[str, Any]) -> DataFile:
     """A file from its JSON form, or from that of a task's report."""
     upload = document["upload"]
-    return DataFile(
-        **{
-            **document,
-            "upload": Upload(
-                upload["key"], upload["id"], tuple(upload["parts"]), upload["size"], upload.get("inherited", False)
-            ),
-            "reason": Reason(document["reason"]),
-            "role": Role(document["role"]),
-        }
-    )
+    made = Upload(upload["key"], upload["id"], tuple(upload["parts"]), upload["size"], upload.get("inherited", False))
+    enums = {"reason": Reason(document["reason"]), "role": Role(document["role"])}
+    return DataFile(**{**document, **enums, "upload": made})
 
 
 def parse_name(name: str) -> TopicPartition:

@@ -169,22 +169,21 @@ class Reset:
 
 
 class LogFold:
-    """Takes the entries of a log in order. `frontier` and `topic_ids` are as after the last one; `complete`: none was missing."""
+    """Takes the entries of a log in order. `frontier` and `topic_ids` are as after the last one; `complete`: none was missing.
+
+    `sure` are the topic-partitions whose frontier is known, for no entry was missing since the last one that has it.
+    """
 
     def __init__(self) -> None:
         self.frontier: dict[TopicPartition, int] = {}
         self.topic_ids: dict[str, str] = {}
         self.complete = True
-        self._sure: set[TopicPartition] = set()
+        self.sure: set[TopicPartition] = set()
 
     def lose_track(self) -> None:
-        """An entry is missing: where a topic-partition stood is not sure until the next entry says it."""
+        """An entry is missing: the position of a topic-partition is not sure until the next entry has it."""
         self.complete = False
-        self._sure.clear()
-
-    def is_sure(self, topic_partition: TopicPartition) -> bool:
-        """Whether the position of a topic-partition is known."""
-        return topic_partition in self._sure
+        self.sure.clear()
 
     def add(self, entry: CommitEntry) -> list[Segment | Reset | Gap]:
         """What follows from the next entry, in an order in which each may be applied to what is known so far."""
@@ -198,7 +197,7 @@ class LogFold:
             else:
                 found += self._position(entry, tp, progress)
             self.frontier[tp] = progress.frontier
-            self._sure.add(tp)
+            self.sure.add(tp)
         found += entry.gaps
         for tp, offsets in entry.resolved.items():
             found.append(self._replay(entry, tp, offsets, files=tuple(files.get(tp, ()))))
@@ -221,7 +220,7 @@ class LogFold:
             yield Gap(*tp, before, progress.frontier - 1, BY_HAND)
 
     def _segment(self, entry: CommitEntry, tp: TopicPartition, until: int, *, files: tuple[DataFile, ...]) -> Segment:
-        before = self.frontier.get(tp) if tp in self._sure else None
+        before = self.frontier.get(tp) if tp in self.sure else None
         start = before if before is not None else min((file.first_offset for file in counted(files)), default=until)
         dead = entry.dead_letters.get(tp)
         return Segment(

@@ -1,6 +1,9 @@
 """What happened, from the first entry on? The log's closed stretches as tables, and the entries behind them as they are.
 
-Tables are never the truth: those that are missing, damaged or of another log cost time only, and a line says why.
+Rows are of entries, of files and of dead letter files, with columns named as the members of an entry (docs/commit-log.md). Everything of an
+entry is in them but the ids of its uploads, which mean nothing once it is published. What a column has no form for, a time beyond the year
+9999 or a log that was changed by hand, is in `as_logged` as the log has it, and the column is null. Tables are never the truth: those that
+are missing, damaged or of another log cost time only, and a line says why.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import pyarrow.parquet as pq
 
 from kafka_s3.engine.log.dead_letters import committed_ms
 from kafka_s3.engine.log.entry import CommitEntry, file_document, file_of, read_entry
-from kafka_s3.engine.log.reading import AGAIN, Manifest, Stretch, read_entries, read_manifest
+from kafka_s3.engine.log.reading import REMEDY, Manifest, Stretch, read_manifest, scan_entries
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import REASONS, ROLES, DataFile, Role, Upload, counted
@@ -167,23 +170,36 @@ AHEAD: Final = 2
 _log = logging.getLogger(__name__)
 
 
-def read_history(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Iterator[tuple[str, CommitEntry]]:
-    """The entries with a version above `after` and their keys, in order; those of closed stretches have no ids of uploads.
+def read_history(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Iterator[CommitEntry]:
+    """The entries with a version above `after`, in order; those of closed stretches have no ids of uploads.
 
     Raises LogDamaged where an entry itself cannot be read, StorageError.
     """
+    for _, entry in scan_history(store, paths, after=after):
+        if isinstance(entry, LogDamaged):
+            raise entry
+        yield entry
+
+
+def scan_history(
+    store: ObjectStore, paths: StatePaths, *, after: int = -1
+) -> Iterator[tuple[str, CommitEntry | LogDamaged]]:
+    """The same with their keys, for those who go on behind a damaged entry: the error comes in its place."""
     done = after
     for stretch, tables in closed_stretches(store, paths, after=after):
         if tables is None:
-            yield from _one_by_one(store, paths, after=done, until=stretch.last)
+            yield from _scan_until(store, paths, after=done, until=stretch.last)
         else:
             yield from ((paths.commit(one.version), one) for one in entries_of(tables) if one.version > after)
         done = stretch.last
-    yield from read_entries(store, paths, after=done)
+    yield from scan_entries(store, paths, after=done)
 
 
-def _one_by_one(store: ObjectStore, paths: StatePaths, *, after: int, until: int) -> Iterator[tuple[str, CommitEntry]]:
-    return takewhile(lambda one: one[1].version <= until, read_entries(store, paths, after=after))
+def _scan_until(
+    store: ObjectStore, paths: StatePaths, *, after: int, until: int
+) -> Iterator[tuple[str, CommitEntry | LogDamaged]]:
+    end = paths.commit(until)
+    return takewhile(lambda one: one[0] <= end, scan_entries(store, paths, after=after))
 
 
 def closed_stretches(
@@ -232,13 +248,13 @@ def parquet_of(tables: Tables) -> Mapping[str, bytes]:
 
 
 def digest(content: bytes) -> str:
-    """What a manifest tells of an object's bytes."""
+    """What a manifest has of an object's bytes."""
     return hashlib.sha256(content).hexdigest()
 
 
 def _read(store: ObjectStore, paths: StatePaths, stretch: Stretch, name: str) -> pa.Table:
     key = paths.log_table(name, stretch.first, last=stretch.last)
-    remedy = AGAIN.format(folder=paths.log_tables())
+    remedy = REMEDY.format(folder=paths.log_tables())
     try:
         content = store.get(key)
         if digest(content) != stretch.sha256[name]:

@@ -36,7 +36,7 @@ from typing import Any, Final
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, WaitingFile, read_entry
 from kafka_s3.engine.log.fold import LogState, checkpoint_json, read_checkpoint
 from kafka_s3.engine.log.reading import last_closed, read_entries
-from kafka_s3.engine.log.rewrites import Rewrite, agreed, gaps_of, has_other_bytes, with_files
+from kafka_s3.engine.log.rewrites import Rewrite, agree_on_rewrites, gaps_of_lost, has_other_bytes, with_files
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import (
     CommitUnknown,
@@ -85,6 +85,7 @@ NEAR: Final = 10 * CHECKPOINT_EVERY
 """So many entries before the end of the last closed stretch there is a checkpoint for certain."""
 PUBLISH_THREADS: Final = 8
 APPEND_TRIES: Final = 3
+FINDS_OUT: Final = "The next attempt, or a restart, finds out; nothing is lost."
 Publish = Callable[[CommitEntry], Sequence[Gap]]
 """Makes the files of a last entry visible, as far as that is possible now; gives what it lost."""
 _log = logging.getLogger(__name__)
@@ -99,11 +100,11 @@ class Published:
 
 
 class CommitLog:
-    """One sink's log. Reading is free for all; writing needs `claim` first."""
+    """One sink's log, in the `store` of its objects, below `paths`. Reading is free for all; writing needs `claim` first."""
 
     def __init__(self, store: ObjectStore, paths: StatePaths, *, clock_ms: Callable[[], int]) -> None:
-        self._store = store
-        self._paths = paths
+        self.store = store
+        self.paths = paths
         self.clock_ms = clock_ms
         self._epoch = 0
         self._checkpointed = -1
@@ -112,36 +113,26 @@ class CommitLog:
         self.last: CommitEntry | None = None
         self.waiting: tuple[WaitingFile, ...] = ()
 
-    @property
-    def store(self) -> ObjectStore:
-        """The bucket of the log and of the sink's objects."""
-        return self._store
-
-    @property
-    def paths(self) -> StatePaths:
-        """Where the log lies."""
-        return self._paths
-
     def load(self) -> LogState:
         """Reads the state: the newest checkpoint, then the entries behind it. Raises LogDamaged."""
         self.state, self.last, self.waiting = LogState(), None, ()
         checkpoint = self._newest_checkpoint()
         if checkpoint:
-            self.state, self.last = read_checkpoint(self._store.get(checkpoint), key=checkpoint)
+            self.state, self.last = read_checkpoint(self.store.get(checkpoint), key=checkpoint)
         self._checkpointed = self.state.version
-        for key, entry in read_entries(self._store, self._paths, after=self.state.version):
+        for key, entry in read_entries(self.store, self.paths, after=self.state.version):
             self._check_follows(key, entry)
             self._advance(entry)
         return self.state
 
     def _newest_checkpoint(self) -> str:
         """The key of the newest checkpoint, blank where there is none; of a long log only those beside its open end are listed."""
-        folder = f"{self._paths.root}checkpoints/"
-        found = (info.key for info in self._store.list(folder))
+        folder = f"{self.paths.root}checkpoints/"
+        found = (info.key for info in self.store.list(folder))
         some = list(islice(found, LISTED))
         if len(some) == LISTED:
-            near = self._paths.checkpoint(max(last_closed(self._store, self._paths) - NEAR, 0))
-            beside = [info.key for info in self._store.list(folder, start_after=near)] if near > some[-1] else []
+            near = self.paths.checkpoint(max(last_closed(self.store, self.paths) - NEAR, 0))
+            beside = [info.key for info in self.store.list(folder, start_after=near)] if near > some[-1] else []
             some = beside or [some[-1], *found]
         return some[-1] if some else ""
 
@@ -149,8 +140,7 @@ class CommitLog:
         """The entries with a version above `after`, in order; those of closed stretches without the ids of their uploads."""
         from kafka_s3.engine.log.history import read_history  # loads pyarrow
 
-        for _, entry in read_history(self._store, self._paths, after=after):
-            yield entry
+        yield from read_history(self.store, self.paths, after=after)
 
     def entries_since(self, after: int) -> Iterable[CommitEntry]:
         """The entries after a version, none where there are none; the last one is at hand."""
@@ -163,11 +153,9 @@ class CommitLog:
         while True:
             self.load()
             lost: Sequence[Gap] = ()
-            if self.last is not None and not is_published(self._store, self._paths, self.last):
-                _log.info(
-                    "publishing what the last driver left",
-                    extra={"facts": {"version": self.last.version, "objects": len(self.last.uncompleted)}},
-                )
+            if self.last is not None and not is_published(self.store, self.paths, self.last):
+                facts = {"version": self.last.version, "objects": len(self.last.uncompleted)}
+                _log.info("publishing what the last driver left", extra={"facts": facts})
                 lost = publish(self.last)
             self._epoch = self.state.epoch + 1
             try:
@@ -175,10 +163,8 @@ class CommitLog:
             except Fenced as error:  # the other driver was still writing: read on, publish its entry, try again
                 _log.info("another driver was faster, claiming again", extra={"facts": {"reason": str(error)}})
                 continue
-            _log.info(
-                "claimed",
-                extra={"facts": {"epoch": self._epoch, "version": self.state.version, "driver": self._driver}},
-            )
+            claimed = {"epoch": self._epoch, "version": self.state.version, "driver": self._driver}
+            _log.info("claimed", extra={"facts": claimed})
             return self.state
 
     def new_entry(self, kind: EntryKind, **members: Any) -> CommitEntry:
@@ -188,7 +174,7 @@ class CommitLog:
             version=self.state.version + 1,
             commit_id=str(uuid.uuid4()),
             epoch=self._epoch,
-            sink=self._paths.sink,
+            sink=self.paths.sink,
             kind=kind,
             committed_at=committed_at.replace("+00:00", "Z"),
             driver=self._driver,
@@ -200,10 +186,10 @@ class CommitLog:
         where the store does not answer.
         """
         entry = replace(entry, waiting=self.waiting) if self.waiting else entry
-        key = self._paths.commit(entry.version)
+        key = self.paths.commit(entry.version)
         for _ in range(APPEND_TRIES):
             try:
-                self._store.put_new(key, entry.to_json())
+                self.store.put_new(key, entry.to_json())
                 break
             except PreconditionFailed:
                 entry = self._confirmed(key, entry)
@@ -213,51 +199,52 @@ class CommitLog:
                 _log.info("entry is put again", extra={"facts": {"version": entry.version, "reason": str(error)}})
         else:
             raise CommitUnknown(
-                f"It cannot be told whether commit entry {key} was written: {unknown} The next attempt, or a restart, finds out; "
-                "nothing is lost."
+                f"It cannot be told whether commit entry {key} was written: {unknown} {FINDS_OUT}"
             ) from unknown
         self._advance(entry)
 
     def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> Published:
-        """Makes the files of the last entry visible, and those that waited; `rewrite` makes those again whose uploads are gone.
+        """Makes the files of the last entry visible, and those that waited; `rewrite` rewrites those whose uploads are gone.
 
         What fails waits, and keeps nothing else from becoming visible. Raises Fenced, LogDamaged, CommitUnknown.
         """
         entry = self.last if self.last is not None and self.last.commit_id == entry.commit_id else entry
-        return self._published([*entry.waiting, *(WaitingFile(entry.version, file) for file in entry.files)], rewrite)
+        return self._publish_files(
+            [*entry.waiting, *(WaitingFile(entry.version, file) for file in entry.files)], rewrite
+        )
 
     def publish_waiting(self, topic_partitions: Collection[TopicPartition], *, rewrite: Rewrite) -> Published:
         """The same for the files of these topic-partitions that wait; the others go on waiting."""
         wanted = [one for one in self.waiting if one.file.topic_partition in topic_partitions]
         others = [one for one in self.waiting if one.file.topic_partition not in topic_partitions]
-        found = self._published(wanted, rewrite)
+        found = self._publish_files(wanted, rewrite)
         self.waiting = (*others, *self.waiting)
         return found
 
-    def _published(self, wanted: Sequence[WaitingFile], rewrite: Rewrite) -> Published:
+    def _publish_files(self, wanted: Sequence[WaitingFile], rewrite: Rewrite) -> Published:
         failed, gaps = dict[TopicPartition, SinkError](), list[Gap]()
-        gone, left = self._completed(wanted, failed)
+        gone, left = self._complete_uploads(wanted, failed)
         if gone:
             self.check_owner(self.state.version)
         for (version, tp), files in groupby(gone, key=lambda one: (one.version, one.file.topic_partition)):
             some = list(files)
             try:
-                gaps += self._made_again(self._entry(version), [one.file for one in some], rewrite)
+                gaps += self._rewrite(self._entry(version), [one.file for one in some], rewrite)
             except (Fenced, CommitUnknown, LogDamaged):
                 raise
             except SinkError as error:
                 failed[tp] = error
                 left += some
         names = {(one.version, one.file.key) for one in left}  # their uploads may be others meanwhile
-        self.waiting = tuple(one for one in self._named() if (one.version, one.file.key) in names)
+        self.waiting = tuple(one for one in self._files_of_last() if (one.version, one.file.key) in names)
         return Published(tuple(gaps), tuple((one, failed[one.file.topic_partition]) for one in self.waiting))
 
-    def _named(self) -> list[WaitingFile]:
+    def _files_of_last(self) -> list[WaitingFile]:
         """All files that the last entry names."""
         assert self.last is not None
         return [*self.last.waiting, *(WaitingFile(self.last.version, file) for file in self.last.files)]
 
-    def _completed(
+    def _complete_uploads(
         self, wanted: Sequence[WaitingFile], failed: dict[TopicPartition, SinkError]
     ) -> tuple[list[WaitingFile], list[WaitingFile]]:
         """Completes uploads; gives those that are gone, and those left. Of a topic-partition that has `failed` no more are tried."""
@@ -268,7 +255,7 @@ class CommitLog:
             if tp in failed:
                 return one
             try:
-                self._store.complete_upload(one.file.upload)
+                self.store.complete_upload(one.file.upload)
             except UploadMissing:
                 gone.append(one)
             except StorageError as error:
@@ -284,39 +271,37 @@ class CommitLog:
                 left += [one for one in pool.each(tried, wave) if one is not None]
         return sorted(gone, key=lambda one: (one.version, one.file.topic_partition, one.file.key)), left
 
-    def _made_again(self, entry: CommitEntry, gone: list[DataFile], rewrite: Rewrite) -> list[Gap]:
-        """Makes files of an entry again and completes them. Raises what `rewrite` raises, StorageError."""
-        _log.warning(
-            "uploads are gone, their files are made again",
-            extra={"facts": {"version": entry.version, "files": [file.key for file in gone]}},
-        )
+    def _rewrite(self, entry: CommitEntry, gone: list[DataFile], rewrite: Rewrite) -> list[Gap]:
+        """Rewrites files of an entry and completes them. Raises what `rewrite` raises, StorageError."""
+        facts = {"version": entry.version, "files": [file.key for file in gone]}
+        _log.warning("uploads are gone, their files are made again", extra={"facts": facts})
         made = rewrite(entry, gone)
         files = self._recounted(entry, made.files)
         try:
             for file in files:
-                self._store.complete_upload(file.upload)
+                self.store.complete_upload(file.upload)
         except StorageError:
             if files is made.files:  # nothing names them, and the next try makes them once more
-                abort_uploads(self._store, files)
+                abort_uploads(self.store, files)
             raise
         for file in gone:  # where another driver sent parts into an upload, it is still there
-            self._store.abort_upload(file.upload.key, file.upload.id)
-        return gaps_of(entry, made.lost)
+            self.store.abort_upload(file.upload.key, file.upload.id)
+        return gaps_of_lost(entry, made.lost)
 
     def _recounted(self, entry: CommitEntry, made: Sequence[DataFile]) -> Sequence[DataFile]:
         """The files to complete; where their bytes are others than before, the entry, and the last one, say so from now on."""
         if not has_other_bytes(entry, made):
             return made
-        files = agreed(self._store, self._paths, entry, made=made)
+        files = agree_on_rewrites(self.store, self.paths, entry, made=made)
         counted = with_files(entry, files)
-        self._store.put(self._paths.commit(entry.version), counted.to_json())
+        self.store.put(self.paths.commit(entry.version), counted.to_json())
         self.state = self.state.recounted(counted.totals.bytes - entry.totals.bytes)
         assert self.last is not None
         if entry.version == self.last.version:
             self.last = counted
         else:
             self.last = self.last.with_waiting(entry.version, files)
-            self._store.put(self._paths.commit(self.last.version), self.last.to_json())
+            self.store.put(self.paths.commit(self.last.version), self.last.to_json())
         return files
 
     def _entry(self, version: int) -> CommitEntry:
@@ -324,37 +309,34 @@ class CommitLog:
         assert self.last is not None
         if version == self.last.version:
             return self.last
-        key = self._paths.commit(version)
-        return read_entry(self._store.get(key), key=key)
+        key = self.paths.commit(version)
+        return read_entry(self.store.get(key), key=key)
 
     def check_owner(self, version: int) -> None:
         """Raises Fenced where an entry behind `version` exists that is not ours: its writer has published everything before it."""
-        following = self._store.head(self._paths.commit(version + 1))
+        following = self.store.head(self.paths.commit(version + 1))
         if following is not None:
             _log.info("fenced", extra={"facts": {"epoch": self._epoch, "version": version}})
             raise Fenced(
-                f"Sink {self._paths.sink}: commit entry {version + 1} was written by another driver. "
+                f"Sink {self.paths.sink}: commit entry {version + 1} was written by another driver. "
                 "This driver stops; nothing that it did after the other took over counts."
             )
 
     def checkpoint(self) -> None:
         """Writes the state for quick starts, once 100 entries came since the last one; to be called when all entries are published."""
         if self.last is not None and self.state.version - self._checkpointed >= CHECKPOINT_EVERY:
-            self._store.put(self._paths.checkpoint(self.state.version), checkpoint_json(self.state, self.last))
+            self.store.put(self.paths.checkpoint(self.state.version), checkpoint_json(self.state, self.last))
             self._checkpointed = self.state.version
 
     def _confirmed(self, key: str, entry: CommitEntry) -> CommitEntry:
         """The entry of a version as it is stored, where it is ours. Raises Fenced, CommitUnknown."""
         try:
-            found = read_entry(self._store.get(key), key=key)
+            found = read_entry(self.store.get(key), key=key)
         except ObjectMissing as error:
             raise CommitUnknown(f"Commit entry {key} was refused as existing, but is not there.") from error
-        except (
-            StorageUnavailable
-        ) as error:  # not to be tried again as it is: the next attempt would meet our own entry as a stranger's
-            raise CommitUnknown(
-                f"It cannot be told who wrote commit entry {key}: {error} The next attempt, or a restart, finds out; nothing is lost."
-            ) from error
+        except StorageUnavailable as error:
+            # not to be tried again as it is: our own entry would be met as a stranger's
+            raise CommitUnknown(f"It cannot be told who wrote commit entry {key}: {error} {FINDS_OUT}") from error
         if found.commit_id != entry.commit_id:
             _log.info("fenced", extra={"facts": {"epoch": entry.epoch, "by_epoch": found.epoch, "by": found.driver}})
             raise Fenced(
@@ -365,12 +347,10 @@ class CommitLog:
 
     def _check_follows(self, key: str, entry: CommitEntry) -> None:
         """An entry left out would take positions back, and records would be written twice."""
-        wanted = self._paths.commit(self.state.version + 1)
-        if self._paths.commit(entry.version) != key:
-            raise LogDamaged(
-                f"Commit entry {key} is damaged: it calls itself entry {entry.version}. "
-                "Restore the object from a bucket version or backup."
-            )
+        wanted = self.paths.commit(self.state.version + 1)
+        if self.paths.commit(entry.version) != key:
+            what = f"Commit entry {key} is damaged: it calls itself entry {entry.version}"
+            raise LogDamaged(f"{what}. Restore the object from a bucket version or backup.")
         if key != wanted:
             raise LogDamaged(
                 f"Commit entry {wanted} is missing, though {key} is there. Restore the object from a bucket version or backup, "

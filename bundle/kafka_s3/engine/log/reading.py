@@ -1,9 +1,15 @@
-"""How are many entries of a log read? In order, several requests at a time, with little of them in memory."""
+"""How are many entries of a log read? In order, several requests at a time, with little of them in memory.
+
+Stretches of a long log are there as Parquet, too. A manifest names them, with what proves each the log's own and unchanged: three
+objects each, `<state.prefix>/<sink>/log/<table>/<first>-<last>.parquet` of the versions it holds. What the manifest does not name is not
+there. Only the commit entries are the truth: all of `log/` may be deleted at any time, and is written once more.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -14,7 +20,52 @@ from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 FORMAT: Final = 1
-AGAIN: Final = "Delete the folder {folder}: it is made anew from the commit entries, which are the truth."
+REMEDY: Final = "Delete the folder {folder}: it is made anew from the commit entries, which are the truth."
+READ_THREADS: Final = 8
+AHEAD: Final = 256
+AHEAD_BYTES: Final = 8 << 20
+"""What is fetched before it is asked for: so many entries at most, and so much JSON but for a single entry that is larger."""
+
+
+def read_entries(
+    store: ObjectStore, paths: StatePaths, *, after: int = -1
+) -> Generator[tuple[str, CommitEntry], None, None]:
+    """The entries with a version above `after` and their keys, in order, each as it lies in the bucket. Raises LogDamaged, StorageError."""
+    with closing(scan_entries(store, paths, after=after)) as found:
+        for key, entry in found:
+            if isinstance(entry, LogDamaged):
+                raise entry
+            yield key, entry
+
+
+def scan_entries(
+    store: ObjectStore, paths: StatePaths, *, after: int = -1
+) -> Generator[tuple[str, CommitEntry | LogDamaged], None, None]:
+    """The same for those who go on behind a damaged entry: the error comes in its place."""
+
+    def read(info: ObjectInfo) -> tuple[str, CommitEntry | LogDamaged]:
+        try:
+            return info.key, read_entry(store.get(info.key), key=info.key)
+        except LogDamaged as error:
+            return info.key, error
+
+    found = store.list(f"{paths.root}commits/", start_after=paths.commit(after) if after >= 0 else "")
+    with ThreadPool(READ_THREADS) as pool:
+        for window in _windows(found):
+            yield from pool.each(read, window)
+
+
+def _windows(found: Iterable[ObjectInfo]) -> Iterator[list[ObjectInfo]]:
+    window: list[ObjectInfo] = []
+    size = 0
+    for info in found:
+        if window and (len(window) == AHEAD or size + info.size > AHEAD_BYTES):
+            yield window
+            window, size = [], 0
+        window.append(info)
+        size += info.size
+    if window:
+        yield window
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +106,12 @@ def read_manifest(store: ObjectStore, paths: StatePaths) -> Manifest:
     """The manifest of a log, empty where there is none. Raises LogDamaged, also where it is about another log; StorageError."""
     key = paths.log_manifest()
     try:
-        found = _manifest(store.get(key), key, AGAIN.format(folder=paths.log_tables()))
+        found = _manifest(store.get(key), key, REMEDY.format(folder=paths.log_tables()))
     except ObjectMissing:
         return Manifest()
     if found.stretches and not _is_of(store, paths, found.stretches[-1]):
         raise LogDamaged(
-            f"{key} is about another log than the entries beside it. {AGAIN.format(folder=paths.log_tables())}"
+            f"{key} is about another log than the entries beside it. {REMEDY.format(folder=paths.log_tables())}"
         )
     return found
 
@@ -81,7 +132,7 @@ def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
                 f"{key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to use it."
             )
         found = Manifest(tuple(_stretch(one) for one in document["stretches"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(f"{key} cannot be read ({type(error).__name__}). {remedy}") from error
     ends = [-1, *(stretch.last for stretch in found.stretches)]
     if any(stretch.first != end + 1 for stretch, end in zip(found.stretches, ends, strict=False)):
@@ -91,7 +142,14 @@ def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
 
 def _stretch(document: dict[str, Any]) -> Stretch:
     pairs = {name: tuple(document[name]) for name in ("commits", "committed_at")}
-    return Stretch(**{**document, **pairs})
+    found = Stretch(**{**document, **pairs})
+    numbers = [found.first, found.last, found.files, *found.rows.values()]
+    texts = [*found.commits, *found.committed_at, *found.sha256.values()]
+    if not all(type(one) is int and one >= 0 for one in numbers) or found.last < found.first:
+        raise ValueError("numbers of a stretch")
+    if not all(isinstance(one, str) for one in texts) or (len(found.commits), len(found.committed_at)) != (2, 2):
+        raise ValueError("texts of a stretch")
+    return found
 
 
 def _is_of(store: ObjectStore, paths: StatePaths, stretch: Stretch) -> bool:
@@ -101,37 +159,3 @@ def _is_of(store: ObjectStore, paths: StatePaths, stretch: Stretch) -> bool:
         return read_entry(store.get(key), key=key).commit_id == stretch.commits[1]
     except ObjectMissing:
         return False
-
-
-READ_THREADS: Final = 8
-AHEAD: Final = 256
-AHEAD_BYTES: Final = 8 << 20
-"""What is fetched before it is asked for: so many entries at most, and so much JSON but for a single entry that is larger."""
-
-
-def read_entries(
-    store: ObjectStore, paths: StatePaths, *, after: int = -1
-) -> Generator[tuple[str, CommitEntry], None, None]:
-    """The entries with a version above `after` and their keys, in order, each as it lies in the bucket. Raises LogDamaged, StorageError."""
-
-    def read(info: ObjectInfo) -> tuple[str, CommitEntry]:
-        return info.key, read_entry(store.get(info.key), key=info.key)
-
-    start = paths.commit(after) if after >= 0 else ""
-    found = store.list(f"{paths.root}commits/", start_after=start)
-    with ThreadPool(READ_THREADS) as pool:
-        for window in _windows(found):
-            yield from pool.each(read, window)
-
-
-def _windows(found: Iterable[ObjectInfo]) -> Iterator[list[ObjectInfo]]:
-    window: list[ObjectInfo] = []
-    size = 0
-    for info in found:
-        if window and (len(window) == AHEAD or size + info.size > AHEAD_BYTES):
-            yield window
-            window, size = [], 0
-        window.append(info)
-        size += info.size
-    if window:
-        yield window

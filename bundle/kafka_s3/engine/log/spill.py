@@ -88,8 +88,8 @@ class SegmentStore:
         for number, segment in enumerate(self._all(topic_partition)):
             for count, reset in resets:
                 if number < count and reset.supersedes(segment.until):
-                    again = not reset.recreated and (segment.read_again or not segment.superseded)
-                    segment = replace(segment, superseded=True, read_again=again)
+                    read_again = not reset.recreated and (segment.read_again or not segment.superseded)
+                    segment = replace(segment, superseded=True, read_again=read_again)
             yield segment
 
     def resets_after(self, topic_partition: TopicPartition, version: int) -> list[Reset]:

@@ -37,19 +37,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class PhaseTimes:
-    """The seconds spent in each phase since they were last collected. `clock` gives seconds that never go back. Not thread-safe."""
+    """The seconds spent in each phase since they were last collected. Not thread-safe."""
 
-    clock: Callable[[], float] = time.monotonic
     _spent: dict[RoundPhase, float] = field(default_factory=dict)
 
     @contextmanager
     def measure(self, phase: RoundPhase) -> Iterator[None]:
         """Counts the body's time, also where it raises."""
-        start = self.clock()
+        start = time.monotonic()
         try:
             yield
         finally:
-            self._spent[phase] = self._spent.get(phase, 0.0) + self.clock() - start
+            self._spent[phase] = self._spent.get(phase, 0.0) + time.monotonic() - start
 
     def collect(self) -> Mapping[RoundPhase, float]:
         """What was counted since the last call."""
@@ -180,7 +179,7 @@ class Committer:
             self.observer.warned(f"checkpoint: {error}")
 
     def _abandon(self, entry: CommitEntry) -> None:
-        """Ends the uploads of an entry that another driver's stands in place of: they can never be committed."""
+        """Ends the uploads of an entry in whose place is another driver's: they can never be committed."""
         try:
             abort_uploads(self.log.store, entry.files)
         except StorageError as error:

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def portions(reports: Sequence[TaskReport], *, max_files: int) -> Iterator[list[TaskReport]]:
-    """The reports in groups, one entry each, of at most `max_files` files; a report that has more stands alone."""
+    """The reports in groups, one entry each, of at most `max_files` files; a report that has more is alone."""
     portion: list[TaskReport] = []
     files = 0
     for report in reports:
@@ -46,7 +46,7 @@ def entry_of(
 ) -> CommitEntry | None:
     """The next entry of the log for reports of different topic-partitions, None where they change nothing.
 
-    `epochs` are the leader epochs of the logs when they were last looked at.
+    `epochs` are the leader epochs of the logs at the last poll.
 
     Raises CommitError where the records of a report do not add up.
     """
@@ -76,7 +76,7 @@ def entry_of(
 
 
 def _progress(report: TaskReport, before: Progress) -> Progress:
-    """Where a topic-partition stands after the report, once its records add up."""
+    """How far a topic-partition is after the report, once its records add up."""
     values = counted(report.files)
     dead = before.recorded.plus(report.dead)
     accounted = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped
@@ -92,30 +92,13 @@ def _progress(report: TaskReport, before: Progress) -> Progress:
 def log_reports(reports: Sequence[TaskReport]) -> None:
     """What tasks did, and which files they closed for what reason."""
     for report in reports:
-        place = str(report.topic_partition)
-        facts = {
-            "partition": place,
-            "start": report.start,
-            "until": report.until,
-            "read": report.read,
-            "frontier": report.frontier,
-        }
-        tail = {
-            "files": len(report.files),
-            "dead_letters": len(report.dead),
-            "skipped": report.skipped,
-            "pending": report.tail.records,
-        }
-        _log.debug("task done", extra={"facts": facts | tail})
+        place = {"partition": str(report.topic_partition)}
+        facts = {name: getattr(report, name) for name in ("start", "until", "read", "frontier")}
+        counts = {"files": len(report.files), "dead_letters": len(report.dead), "skipped": report.skipped}
+        _log.debug("task done", extra={"facts": {**place, **facts, **counts, "pending": report.tail.records}})
         for file in report.files:
-            content = {
-                "key": file.key,
-                "reason": str(file.reason),
-                "role": str(file.role),
-                "records": file.records,
-                "bytes": file.bytes,
-            }
-            offsets = {"partition": place, "first": file.first_offset, "last": file.last_offset}
+            content = {"key": file.key, "reason": str(file.reason), "role": str(file.role), "records": file.records}
+            offsets = {"bytes": file.bytes, **place, "first": file.first_offset, "last": file.last_offset}
             _log.debug("file closed", extra={"facts": content | offsets})
 
 
@@ -125,7 +108,10 @@ def stop_errors(reports: Sequence[TaskReport], *, sink: str) -> dict[TopicPartit
     Each error names the settings for the bad records of all of them.
     """
     stopped = [report for report in reports if report.failure is not None]
-    leniency = _leniency(stopped)
+    needs = dict.fromkeys(setting for report in stopped for setting in report.needs)
+    leniency = (
+        f"To go on without such records: kafka-s3 run CONFIG {' '.join(f'--set {setting}' for setting in needs)}."
+    )
     return {report.topic_partition: _stop_error(report, sink, leniency) for report in stopped}
 
 
@@ -138,12 +124,6 @@ def _stop_error(report: TaskReport, sink: str, leniency: str) -> RecordError:
         f"{report.start}. Correct the data or the configuration. {leniency} {report.remedy}",
         place,
     )
-
-
-def _leniency(reports: Sequence[TaskReport]) -> str:
-    """One command for the bad records of all tasks."""
-    needs = dict.fromkeys(setting for report in reports for setting in report.needs)
-    return f"To go on without such records: kafka-s3 run CONFIG {' '.join(f'--set {setting}' for setting in needs)}."
 
 
 def stops_above_limit(reports: Sequence[TaskReport], *, sink: str, ratio: float) -> dict[TopicPartition, RecordError]:

@@ -8,10 +8,9 @@ whole sink. Where nothing answers at all, the loop itself waits until the outage
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
 
 from kafka_s3.engine.loop.planner import PartitionState
@@ -30,7 +29,7 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Observer, Source
 from kafka_s3.model.tasks import Assignment, TaskOutcome
-from kafka_s3.model.timing import Backoff
+from kafka_s3.model.timing import Backoff, iso_time
 
 PASSING: Final = (
     EngineDied, KafkaUnavailable, RegistryUnavailable, StorageUnavailable, TaskTimedOut, UploadMissing,
@@ -71,7 +70,7 @@ class PartitionFailure:
 @dataclass
 class PartitionFailures:
     """The topic-partitions of one sink that fail. `patience_ms`: how long a schema registry may be away, -1 without limit; `lost`: fail,
-    or gap, under which offsets that are lost are jumped over by the next look.
+    or gap, under which offsets that are lost are jumped over by the next poll.
     """
 
     clock_ms: Callable[[], int]
@@ -81,12 +80,9 @@ class PartitionFailures:
     known: dict[TopicPartition, PartitionFailure] = field(default_factory=dict)
 
     def note(self, failures: Mapping[TopicPartition, SinkError]) -> list[str]:
-        """Notes what failed; gives what is to be said of it: a text for all that fail alike."""
-        alike: dict[tuple[type[SinkError], bool, int | None], list[TopicPartition]] = {}
-        for tp, error in failures.items():
-            noted = self.known[tp] = self._noted(tp, error)
-            alike.setdefault((type(error), noted.stopped, noted.tries), []).append(tp)
-        return [self._text(group) for group in alike.values()]
+        """Notes what failed; gives the messages: a text for all that fail alike."""
+        self.known |= {tp: self._noted(tp, error) for tp, error in failures.items()}
+        return self._texts(failures, lambda one: (type(one.error), one.stopped, one.tries))
 
     def _noted(self, tp: TopicPartition, error: SinkError) -> PartitionFailure:
         now, before = self.clock_ms(), self.known.get(tp)
@@ -107,7 +103,7 @@ class PartitionFailures:
         return not isinstance(error, PASSING)
 
     def succeeded(self, tp: TopicPartition, *, beside_others: bool) -> None:
-        """The topic-partition goes on; said in the log where it failed while others did not."""
+        """The topic-partition goes on; logged where it failed while others did not."""
         before = self.known.pop(tp, None)
         if before is not None and beside_others:
             lasted_s = (self.clock_ms() - before.since_ms) / 1000
@@ -158,15 +154,19 @@ class PartitionFailures:
     @property
     def open_problems(self) -> tuple[str, ...]:
         """What is the matter, for status, heartbeat and check: a line for those that fail alike."""
-        alike: dict[tuple[type[SinkError], bool], list[TopicPartition]] = {}
-        for tp in sorted(self.known):
-            alike.setdefault((type(self.known[tp].error), self.known[tp].stopped), []).append(tp)
-        return tuple(self._text(group) for group in alike.values())
+        return tuple(self._texts(sorted(self.known), lambda one: (type(one.error), one.stopped)))
+
+    def _texts(self, tps: Iterable[TopicPartition], kind: Callable[[PartitionFailure], Hashable]) -> list[str]:
+        """A text for all of a kind."""
+        alike: dict[Hashable, list[TopicPartition]] = {}
+        for tp in tps:
+            alike.setdefault(kind(self.known[tp]), []).append(tp)
+        return [self._text(group) for group in alike.values()]
 
     def _text(self, group: list[TopicPartition]) -> str:
         first = self.known[group[0]]
         names = ", ".join(map(str, group[:NAMED])) + (f" and {len(group) - NAMED} more" if len(group) > NAMED else "")
-        since = datetime.fromtimestamp(first.since_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        since = iso_time(first.since_ms, "seconds")
         reason = str(first.error)
         if first.next_ms is None:
             has = "has" if len(group) == 1 else "have"
@@ -175,7 +175,7 @@ class PartitionFailures:
             ("fails" if len(group) == 1 else "fail"),
             ("once" if first.tries == 1 else f"{first.tries} times"),
         )
-        at = datetime.fromtimestamp(first.next_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        at = iso_time(first.next_ms, "seconds")
         return f"{names} {fails} since {since}: {reason} Tried {times}, next at {at}; the others go on."
 
     def some_stopped(self, sink: str) -> PartitionsStopped:

@@ -7,14 +7,18 @@ for a tenth of the time at most: what fails at once is tried at once. Where file
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
+from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.errors import Fenced, SinkError
+from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError
 from kafka_s3.model.protocols import Observer
+from kafka_s3.store.store import ObjectStore
 
 REST: Final = 9
 
@@ -25,11 +29,9 @@ class Follower(Protocol):
     @property
     def name(self) -> str:
         """What is followed, for messages."""
-        ...
 
     def catch_up(self, log: CommitLog) -> None:
         """Follows the log; may raise any SinkError, and is then called again soon."""
-        ...
 
 
 @runtime_checkable
@@ -38,8 +40,7 @@ class TimedFollower(Protocol):
 
     @property
     def due(self) -> bool:
-        """Whether it wants to be called now. Asks nobody: it is looked at in every round."""
-        ...
+        """Whether it wants to be called now. Asks nobody: it is read with every poll."""
 
 
 @runtime_checkable
@@ -49,7 +50,6 @@ class RequiredFollower(Protocol):
     @property
     def must_succeed(self) -> bool:
         """Whether what it raises stops the sink."""
-        ...
 
 
 @runtime_checkable
@@ -59,11 +59,9 @@ class DeadLetterReporter(Protocol):
     @property
     def name(self) -> str:
         """What is followed, for messages."""
-        ...
 
     def report(self, letters: Iterable[DeadLetter]) -> None:
         """Reports dead letters, whatever the log says of them."""
-        ...
 
 
 @dataclass
@@ -145,3 +143,36 @@ class Followers:
             failed_ms = log.clock_ms()
             self._failed[follower.name] = failed_ms, failed_ms - called_ms
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerPosition:
+    """The last entry that a follower has worked off, noted in the bucket."""
+
+    store: ObjectStore
+    paths: StatePaths
+    follower: str
+
+    def read(self) -> int | None:
+        """The version noted, None where none ever was. Raises LogDamaged, StorageError."""
+        key = self.paths.follower(self.follower)
+        try:
+            return int(json.loads(self.store.get(key))["version"])
+        except ObjectMissing:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise LogDamaged(
+                f"{key} cannot be read ({type(error).__name__}). Delete it: what it is about begins anew."
+            ) from error
+
+    def new_entries(self, log: CommitLog) -> Iterable[CommitEntry]:
+        """The entries since the last one noted. Where none ever was, it begins with the next: the log so far is noted as worked off."""
+        done = self.read()
+        if done is None:
+            self.note(log.state.version)
+            return []
+        return log.entries_since(done)
+
+    def note(self, version: int) -> None:
+        """Notes that everything up to `version` is done."""
+        self.store.put(self.paths.follower(self.follower), json.dumps({"version": version}).encode())

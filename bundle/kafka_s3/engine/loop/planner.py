@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Readiness:
     """How eagerly to read.
 
-    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory stands for (1: unknown).
+    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory covers (1: unknown).
     `check_ms`: `tail.check.interval.ms`, 0 is at once. `worth_records` and `worth_bytes`: an unread tail of that size is read where that
     does not read anything twice; 0: it waits for a reason. `task_records`: what a task reads at most, unless it could close no file with
     that.
@@ -85,10 +85,10 @@ class PartitionState:
 
     `examined` is the offset up to which the tail was read, at `examined_ms` (None: never); `tail` what was pending then; `more` whether
     the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of the next task at most, `least_limit`
-    what that is at first; `waiting_ms` when the first of the records arrived that no task has looked at (None: there are none).
+    what that is at first; `waiting_ms` when the first of the records arrived that no task has read (None: there are none).
     `open_state` is where the files of the tail are kept open, `record_bytes` the size of a record as last seen. `leader_epoch` is
     that of the log when it reached to the head and to the dead letters that are `recorded`, `open_epoch` when it reached to the end of the
-    open files (None: not known). The two differ from a start to its first look.
+    open files (None: not known). The two differ from a start to its first poll.
     """
 
     topic_partition: TopicPartition
@@ -116,7 +116,7 @@ class PartitionState:
 
     @property
     def seen(self) -> int:
-        """The highest offset that is known to have been there, by a look or by what the last driver's tasks read."""
+        """The highest offset that is known to have been there, by a poll or by what the last driver's tasks read."""
         return max(self.head, self.recorded.until, self.first_unread)
 
     @property
@@ -144,7 +144,7 @@ class PartitionState:
 
 
 def delivered(state: PartitionState, now_ms: int, head: int, readiness: Readiness) -> PartitionState:
-    """The state after a look at the head; the same one where the look showed nothing new."""
+    """The state after a poll; the same one where the poll showed nothing new."""
     before = _not_ahead(state, now_ms, readiness.rules)
     head = max(head, before.head)
     rotation_ms, waiting_ms = before.rotation_ms, before.waiting_ms
@@ -162,7 +162,7 @@ def delivered(state: PartitionState, now_ms: int, head: int, readiness: Readines
 
 
 def _with_arrival(deliveries: tuple[Delivery, ...], arrival: Delivery, readiness: Readiness) -> tuple[Delivery, ...]:
-    """The deliveries with the one of this look. Those that no rule can tell apart are merged."""
+    """The deliveries with the one of this poll. Those that no rule can tell apart are merged."""
     if not deliveries:
         return (arrival,)
     last, rules = deliveries[-1], readiness.rules
@@ -176,7 +176,7 @@ def _with_arrival(deliveries: tuple[Delivery, ...], arrival: Delivery, readiness
 
 
 def coarser(deliveries: Sequence[Delivery], readiness: Readiness) -> tuple[Delivery, ...]:
-    """Fewer deliveries, as if the sink had looked less often: never across a mark of the schedule or a change of directory.
+    """Fewer deliveries, as if the sink had polled less often: never across a mark of the schedule or a change of directory.
 
     Where `rotate.interval.ms` acts, a time is off by a thousandth of it at most.
     """
@@ -287,7 +287,7 @@ def reason_to_read(
     """Why the topic-partition is read now, None where nothing can close."""
     if state.head <= state.frontier:
         return None
-    if _idle(state, now_ms, readiness.rules):
+    if 0 < readiness.rules.idle_ms <= now_ms - state.grown_ms:
         return ReadReason.IDLE
     if interval_reached:
         return ReadReason.INTERVAL
@@ -297,7 +297,7 @@ def reason_to_read(
 def _due(state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason | None:
     rules = readiness.rules
     since = state.examined_ms
-    # a mark between this look and now is acted on by the next look, not by reading in vain
+    # a mark between this poll and now is acted on by the next poll, not by reading in vain
     arrived_ms = state.deliveries[-1].now_ms
     if state.more:
         return ReadReason.BACKLOG
@@ -310,16 +310,11 @@ def _due(state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason
         return ReadReason.COUNT
     if state.unexamined >= state.least_limit or _worth_a_task(state, readiness):
         return ReadReason.MUCH
-    waited = now_ms - (since if since is not None else _first_seen(state))
+    first_ms = state.deliveries[0].now_ms if state.waiting_ms is None else state.waiting_ms
+    waited = now_ms - (first_ms if since is None else since)
     if waited >= readiness.check_ms:
         return ReadReason.CHECK
     return ReadReason.GROWTH if _by_growth(state, waited, readiness) else None
-
-
-def _first_seen(state: PartitionState) -> int:
-    """When the first of the records arrived that no task has looked at."""
-    waiting = state.waiting_ms
-    return state.deliveries[0].now_ms if waiting is None else waiting
 
 
 def _worth_a_task(state: PartitionState, readiness: Readiness) -> bool:
@@ -339,10 +334,6 @@ def _by_growth(state: PartitionState, waited: int, readiness: Readiness) -> bool
     examined = max(state.examined - state.frontier, 0)
     doubled = state.unexamined >= examined
     return doubled or (readiness.by_record_time and waited >= rules.interval_ms / CLOCK_PARTS)
-
-
-def _idle(state: PartitionState, now_ms: int, rules: RotationRules) -> bool:
-    return rules.idle_ms > 0 and now_ms - state.grown_ms >= rules.idle_ms
 
 
 def assignment(state: PartitionState, *, close: Reason | None = None) -> Assignment:
@@ -375,18 +366,18 @@ def closing_held(wanted: Assignment) -> Assignment:
 def waves(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
     """The assignments in groups that at most `tasks` (`tasks.max`) can work off, the largest backlogs together.
 
-    With two tasks, of ranges long long quiet quiet the first two are one turn, and the others the next, as one task takes both.
+    With two tasks, of ranges long long quiet quiet the first two are one wave, and the others the next, as one task takes both.
     """
-    turns: list[list[Assignment]] = []
+    found: list[list[Assignment]] = []
     room = 0
     for wanted in sorted(assignments, key=lambda a: a.first_unread - a.until):
         share = 1 if is_quiet(wanted) else RANGES_IN_A_TASK
         if share > room:
-            turns.append([])
+            found.append([])
             room = tasks * RANGES_IN_A_TASK
-        turns[-1].append(wanted)
+        found[-1].append(wanted)
         room -= share
-    return turns
+    return found
 
 
 def is_quiet(wanted: Assignment) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from threading import Event
 from typing import Final
 
@@ -15,8 +16,6 @@ from kafka_s3.model.timing import Backoff
 
 Wait = Callable[[int], bool]
 """Waits milliseconds or until the sink shall stop; returns whether it shall."""
-
-
 UNATTENDED: Final = CommandChannel()
 
 
@@ -70,7 +69,7 @@ def run_continuously(
     backoff = Backoff(backoff_ms, longest_backoff_ms or backoff_ms)
     failures, stop = 0, False
     while not stop:
-        outcome = _poll(sink, channel, stopped=stopped)
+        outcome = _unless_paused(channel, channel.commands(), partial(_poll, sink), stopped=stopped)
         failures = failures + 1 if outcome is PollEnd.UNANSWERED else 0
         if outcome is PollEnd.INTERRUPTED:
             stop = stopped()
@@ -102,7 +101,7 @@ def run_available_now(
         if commands is not None and not commands.paused and not polled:
             sink.poll()
             polled = True
-        outcome = _drained(sink, channel, commands, close=close, stopped=stopped)
+        outcome = _unless_paused(channel, commands, partial(_drain, sink, close=close), stopped=stopped)
         failures = failures + 1 if outcome is PollEnd.UNANSWERED else 0
         if outcome is PollEnd.DONE or (failures and wait(sink.pause_ms(backoff.pause_ms(failures)))):
             break
@@ -119,36 +118,36 @@ def _open(sink: Sink, channel: CommandChannel) -> None:
     channel.opened(sink.log.last.driver if sink.log.last is not None else "")
 
 
-def _poll(sink: Sink, channel: CommandChannel, *, stopped: Callable[[], bool]) -> PollEnd:
-    """Does what is asked: a poll, a flush, or nothing."""
-    commands = channel.commands()
-    if commands is None:
-        return PollEnd.UNANSWERED
-    if commands.paused:
-        channel.resting(commands)
-        return PollEnd.DONE
-    channel.working(commands)
-    interruption = Interruption(stopped, channel, commands)
+def _poll(sink: Sink, interruption: Interruption) -> PollEnd:
+    """Polls, and does a flush that is asked for."""
+    channel, commands = interruption.channel, interruption.commands
     outcome = _ended(sink.poll_and_commit(interruption.go_on), sink, interruption)
     if outcome is PollEnd.DONE and channel.owes_flush(commands):
-        outcome = _ended(sink.try_drain(interruption.go_on, close=Reason.FLUSH_NOW), sink, interruption)
+        outcome = _drain(sink, interruption, close=Reason.FLUSH_NOW)
         if outcome is PollEnd.DONE:
             channel.flushed(commands)
     return outcome
 
 
-def _drained(
-    sink: Sink, channel: CommandChannel, commands: Control | None, *, close: Reason | None, stopped: Callable[[], bool]
+def _drain(sink: Sink, interruption: Interruption, *, close: Reason | None) -> PollEnd:
+    return _ended(sink.try_drain(interruption.go_on, close=close), sink, interruption)
+
+
+def _unless_paused(
+    channel: CommandChannel,
+    commands: Control | None,
+    work: Callable[[Interruption], PollEnd],
+    *,
+    stopped: Callable[[], bool],
 ) -> PollEnd:
-    """Works off what is there, unless it is asked not to."""
+    """Works, unless it is asked not to, or it is not known what is asked."""
     if commands is None:
         return PollEnd.UNANSWERED
     if commands.paused:
         channel.resting(commands)
         return PollEnd.DONE
     channel.working(commands)
-    interruption = Interruption(stopped, channel, commands)
-    return _ended(sink.try_drain(interruption.go_on, close=close), sink, interruption)
+    return work(Interruption(stopped, channel, commands))
 
 
 def _ended(answered: bool, sink: Sink, interruption: Interruption) -> PollEnd:

@@ -204,7 +204,7 @@ class Sink:
         """One delivery: notes the heads of all topic-partitions, and refreshes the topics when that is due."""
         now = self.clock_ms()
         self.topics.poll(now)
-        self.leftovers.look_again()
+        self.leftovers.suspect_again()
         self.failures.forget(self.failures.known.keys() - self.partition_states.keys())
         self._note_open_files()
         self.leftovers.clean(self.partition_states, busy=self.retries.busy)
@@ -234,7 +234,7 @@ class Sink:
     # ------------------------------------------------------------ read
 
     def run_waves(self, due: Sequence[Assignment], go_on: Callable[[], bool] = always) -> bool:
-        """Reads the assignments in waves, and commits each; False where nothing was to be read, or `go_on` said no."""
+        """Reads the assignments in waves, and commits each; False where nothing was to be read, or `go_on` refused."""
         due = self.topics.still_there(due)
         for wave in waves(due, self.behaviour.tasks_max):
             if not go_on():
@@ -400,7 +400,7 @@ class Sink:
     # ------------------------------------------------------------ what fails
 
     def _cause(self, failure: TaskFailure) -> SinkError:
-        """Why an assignment failed; of a log that was truncated meanwhile the next poll tells more."""
+        """Why an assignment failed; what a log that was truncated meanwhile has left, the next poll sees."""
         tp, error = failure.topic_partition, failure.error
         state = self.partition_states.get(tp)
         try:
@@ -420,7 +420,7 @@ class Sink:
     def _check_owner(self, errors: Iterable[SinkError]) -> None:
         """Raises Fenced where uploads that went away under a task's hands were ended by a driver that has taken over."""
         if any(isinstance(error, UploadMissing) for error in errors):
-            with suppress(StorageError):  # the next entry tells
+            with suppress(StorageError):  # the next entry finds it out
                 self.log.check_owner(self.log.state.version)
 
     def _note_failures(self, failures: Mapping[TopicPartition, SinkError]) -> None:

@@ -33,12 +33,42 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
+class Backlog:
+    """Remembers, of each topic-partition with open files, at which frontier and since when (epoch ms) they have been seen open."""
+
+    _open: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+
+    def by_topic(self, states: Iterable[PartitionState], now_ms: int) -> dict[str, TopicBacklog]:
+        """The backlog of each topic, over its topic-partitions."""
+        found: dict[str, TopicBacklog] = {}
+        before, self._open = self._open, {}
+        for one in states:
+            tp, open_ms = one.topic_partition, None
+            if one.tail.records and one.lag:
+                frontier, since_ms = before.get(tp, (one.frontier, now_ms))
+                open_ms = since_ms if frontier == one.frontier else now_ms
+                self._open[tp] = one.frontier, open_ms
+            here, rest = TopicBacklog(one.lag, one.waiting_ms, open_ms), found.get(tp.topic, TopicBacklog(0))
+            found[tp.topic] = TopicBacklog(
+                rest.records + here.records,
+                _earlier(rest.unread_since_ms, here.unread_since_ms),
+                _earlier(rest.open_since_ms, here.open_since_ms),
+            )
+        return found
+
+
+def _earlier(*times: int | None) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+@dataclass
 class Topics:
     """The state of every topic-partition of a sink. `commit` writes an entry to the log and publishes it.
 
     `resume` gives a new topic-partition the offset at which the sink that this one replaces would go on, None where there is none.
     `silent` are topic-partitions that no broker answers for. `missing` says of each topic of the configuration that is not in Kafka what is
-    the matter; of a pattern that fits no topic it does so under an empty name.
+    the matter; of a pattern that fits no topic it does so under an empty name. `stop` learns which topic-partitions stop, with OffsetsLost
+    or TopicRecreated, where Kafka no longer has what was known and `behavior.on.lost.offsets` is fail.
     """
 
     behaviour: Behaviour
@@ -54,13 +84,7 @@ class Topics:
     _damaged: dict[TopicPartition, int] = field(default_factory=dict)
     silent: frozenset[TopicPartition] = frozenset()
     missing: dict[str, str] = field(default_factory=dict)
-    _backlog: Backlog = field(default_factory=lambda: Backlog())
-
-    @property
-    def _lost(self) -> LostOffsets:
-        return LostOffsets(
-            self.behaviour, self.brokers, self.log, self.commit, self.observer, self.partition_states, self.stop
-        )
+    _backlog: Backlog = field(default_factory=Backlog)
 
     def refresh(self, now: int) -> None:
         """Looks topics and partitions up; new ones get their first position, recreated topics stop, deleted ones rest."""
@@ -68,7 +92,7 @@ class Topics:
         self._damaged = {}  # perhaps it is mended
         topics = self.brokers.describe(names)
         self._note_missing(names, topics)
-        self._lost.look_for_recreated(topics.values())
+        self._stop_recreated(topics.values())
         found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
         positions = self._first_positions([tp for tp in found if tp not in self.log.state.progress])
         ids = self._new_ids(names, topics)
@@ -102,7 +126,7 @@ class Topics:
         heads = {tp: min(end.offset, self._damaged.get(tp, end.offset)) for tp, end in ends.items()}
         self._note_silent(self.partition_states.keys() - heads.keys())
         short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
-        again = self._lost.look_for_recreated(self.brokers.describe(sorted(short)).values())
+        again = self._stop_recreated(self.brokers.describe(sorted(short)).values())
         cut = self._cut_logs(ends, again)
         for tp, head in heads.items():
             if tp not in self.partition_states:
@@ -112,13 +136,13 @@ class Topics:
                 self.partition_states[tp] = delivered(state, now, head, self.behaviour.readiness)
                 continue
             if tp.topic not in again and same < state.frontier:
-                self._lost.below_frontier(tp, state.frontier, same, head)
+                self._lost_below_frontier(tp, state.frontier, same, head)
             elif same < state.seen:
-                self._lost.above_frontier(state, same, head)
-            looked, epoch = self.partition_states[tp], ends[tp].epoch
-            if (looked.leader_epoch, looked.open_epoch) != (epoch, epoch):
-                looked = replace(looked, leader_epoch=epoch, open_epoch=epoch)
-            self.partition_states[tp] = delivered(looked, now, head, self.behaviour.readiness)
+                self._lost_above_frontier(state, same, head)
+            state, epoch = self.partition_states[tp], ends[tp].epoch
+            if (state.leader_epoch, state.open_epoch) != (epoch, epoch):
+                state = replace(state, leader_epoch=epoch, open_epoch=epoch)
+            self.partition_states[tp] = delivered(state, now, head, self.behaviour.readiness)
 
     def _cut_logs(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, int]:
         """Up to which offset the logs are what was known of them, of those that were cut: a new leader may not have all of it."""
@@ -135,7 +159,7 @@ class Topics:
         return cut
 
     def without_damage(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
-        """The reports of what could be read. A topic-partition with damage is read up to there, until topics are looked up again."""
+        """The reports of what could be read. A topic-partition with damage is read up to there, until topics are refreshed."""
         for report in reports:
             if report.damaged is not None:
                 tp = report.topic_partition
@@ -238,7 +262,7 @@ class Topics:
     def _appeared_later(self, topic: str) -> bool:
         """Whether a topic-partition without a position came after the sink's first start, also while the sink was down.
 
-        Of a topic in the list that the log never heard of, that cannot be told: it may be old and new in the configuration.
+        Of a topic in the list that is not in the log, that cannot be known: it may be old and new in the configuration.
         """
         state = self.log.state
         if self._refreshed_ms is not None or topic in state.topic_ids:
@@ -249,7 +273,7 @@ class Topics:
         """The assignments whose first unread record Kafka still has; the others stop, or go on behind a recorded gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
-        again = self._lost.look_for_recreated(topics.values())
+        again = self._stop_recreated(topics.values())
         due = [a for a in due if a.topic_partition.topic in topics and a.topic_partition.topic not in again]
         if not due:
             return []
@@ -269,7 +293,7 @@ class Topics:
         held = [closing_held(a) for a in lost if a.state is not None]
         if held or not lost:
             return held + there
-        if not self._lost.by_retention(gone):
+        if not self._lost_to_retention(gone):
             return there
         states = [(self.partition_states[a.topic_partition], a.close) for a in lost]
         return there + [assignment(state, close=close) for state, close in states if state.head > state.frontier]
@@ -308,72 +332,9 @@ class Topics:
         """What of each topic is not in objects; nothing of topic-partitions that no broker answers for."""
         return self._backlog.by_topic((s for tp, s in self.partition_states.items() if tp not in self.silent), now_ms)
 
+    # ------------------------------------------------------------ what Kafka no longer has
 
-def names_like(name: str, names: Iterable[str]) -> list[str]:
-    """The names, at most three, of which this one may be a misspelling; the nearest first."""
-    by_lower = {one.lower(): one for one in names}
-    return [by_lower[near] for near in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=LIKE)]
-
-
-def is_another(known: str, found: str) -> bool:
-    """Whether two cluster ids are of different clusters; a blank one says nothing."""
-    return bool(known) and bool(found) and known != found
-
-
-def check_cluster(known: str, found: str, *, sink: str, remedy: str) -> None:
-    """Raises SourceError where the log knows another cluster (`known`) than the one that was reached (`found`)."""
-    if is_another(known, found):
-        raise SourceError(
-            f"Sink {sink} was fed by Kafka cluster {known}, but this is cluster {found}: its offsets mean other records. "
-            f"Check kafka.bootstrap.servers, or {remedy}."
-        )
-
-
-@dataclass
-class Backlog:
-    """Remembers, of each topic-partition with open files, at which frontier and since when (epoch ms) they have been seen open."""
-
-    _open: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
-
-    def by_topic(self, states: Iterable[PartitionState], now_ms: int) -> dict[str, TopicBacklog]:
-        """The backlog of each topic, over its topic-partitions."""
-        found: dict[str, TopicBacklog] = {}
-        before, self._open = self._open, {}
-        for one in states:
-            tp, open_ms = one.topic_partition, None
-            if one.tail.records and one.lag:
-                frontier, since_ms = before.get(tp, (one.frontier, now_ms))
-                open_ms = since_ms if frontier == one.frontier else now_ms
-                self._open[tp] = one.frontier, open_ms
-            here, rest = TopicBacklog(one.lag, one.waiting_ms, open_ms), found.get(tp.topic, TopicBacklog(0))
-            found[tp.topic] = TopicBacklog(
-                rest.records + here.records,
-                _earlier(rest.unread_since_ms, here.unread_since_ms),
-                _earlier(rest.open_since_ms, here.open_since_ms),
-            )
-        return found
-
-
-def _earlier(*times: int | None) -> int | None:
-    return min((time for time in times if time is not None), default=None)
-
-
-@dataclass(frozen=True)
-class LostOffsets:
-    """The moves over what is gone, each an entry of the log. `partition_states` are those of `Topics`, which it changes.
-
-    Under `fail` nothing moves: `stop` learns which topic-partitions stop, with OffsetsLost or TopicRecreated.
-    """
-
-    behaviour: Behaviour
-    brokers: Brokers
-    log: CommitLog
-    commit: Callable[[CommitEntry, Callable[[], None]], None]
-    observer: Observer
-    partition_states: dict[TopicPartition, PartitionState]
-    stop: Stop
-
-    def by_retention(self, starts: Mapping[TopicPartition, int]) -> bool:
+    def _lost_to_retention(self, starts: Mapping[TopicPartition, int]) -> bool:
         """Kafka begins only behind the frontiers: the records between are gone. False where the topic-partitions stop."""
         details = "; ".join(
             f"{tp}: wanted {self.partition_states[tp].frontier}, available from {start}"
@@ -390,7 +351,7 @@ class LostOffsets:
         self._jump(starts, cause="retention")
         return True
 
-    def above_frontier(self, state: PartitionState, same: int, head: int) -> None:
+    def _lost_above_frontier(self, state: PartitionState, same: int, head: int) -> None:
         """The log is what it was only up to an offset above the frontier: nothing that was written is gone, so that is believed.
 
         Open files and dead letters of what is gone are dropped: whatever has these offsets now is read.
@@ -409,7 +370,7 @@ class LostOffsets:
             self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}), nothing_more)
         self.partition_states[tp] = left
 
-    def below_frontier(self, tp: TopicPartition, wanted: int, same: int, head: int) -> None:
+    def _lost_below_frontier(self, tp: TopicPartition, wanted: int, same: int, head: int) -> None:
         """The log is what it was only up to an offset before the frontier, whether it has grown again since or not."""
         if self.behaviour.lost == "fail":
             grown = (
@@ -427,7 +388,7 @@ class LostOffsets:
         self.observer.warned(f"{tp} was truncated at {same}, before {wanted}: the sink goes on at {same}.")
         self._jump({tp: same}, cause="truncated")
 
-    def look_for_recreated(self, topics: Iterable[Topic]) -> set[str]:
+    def _stop_recreated(self, topics: Iterable[Topic]) -> set[str]:
         """The names of the topics that are not those that the log knows; their topic-partitions stop, or begin anew."""
         again = [topic for topic in topics if self.log.state.is_recreated(topic.name, topic.id)]
         for topic in again:
@@ -484,6 +445,26 @@ class LostOffsets:
             )
 
 
+def names_like(name: str, names: Iterable[str]) -> list[str]:
+    """The names, at most three, of which this one may be a misspelling; the nearest first."""
+    by_lower = {one.lower(): one for one in names}
+    return [by_lower[near] for near in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=LIKE)]
+
+
+def is_another(known: str, found: str) -> bool:
+    """Whether two cluster ids are of different clusters; a blank one says nothing."""
+    return bool(known) and bool(found) and known != found
+
+
+def check_cluster(known: str, found: str, *, sink: str, remedy: str) -> None:
+    """Raises SourceError where the log knows another cluster (`known`) than the one that was reached (`found`)."""
+    if is_another(known, found):
+        raise SourceError(
+            f"Sink {sink} was fed by Kafka cluster {known}, but this is cluster {found}: its offsets mean other records. "
+            f"Check kafka.bootstrap.servers, or {remedy}."
+        )
+
+
 def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) -> Iterator[Gap]:
     """What is passed over on the way to a position: going back, nothing; dead letters that are recorded already are not lost."""
     at = before.frontier
@@ -496,7 +477,7 @@ def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) ->
 def _moved(before: Progress, position: int, *, cause: str, state: PartitionState | None) -> Progress:
     """The progress at another position. What retention left is as it was; elsewhere offsets mean other records now.
 
-    The leader epoch is that of the last look, if the log reached to there then; that of an earlier log says nothing of a new one.
+    The leader epoch is that of the last poll, if the log reached to there then; that of an earlier log says nothing of a new one.
     """
     end = None if state is None or cause == "recreated" else LogEnd(state.head, state.leader_epoch)
     if cause == "retention":

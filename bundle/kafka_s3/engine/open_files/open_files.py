@@ -27,7 +27,7 @@ from kafka_s3.engine.open_files.uploads import FileUpload, upload_whole
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import ThreadPool, give_memory_back
-from kafka_s3.objects.format import Columnar, Format, Lined, Placed, SidecarObject, can
+from kafka_s3.objects.format import Columnar, Format, Lined, SidecarObject, WithOffsets, can
 from kafka_s3.store.store import ObjectStore
 
 FEW_TIMES: Final = 64
@@ -156,8 +156,8 @@ class OpenFile:
         """Adds records of this file's directory, whose values fit its schema."""
         for role, target in self.objects.items():
             if role is Role.VALUE:
-                if can(target.encoder.inner, Placed):
-                    cast(Placed, target.encoder.inner).place(run.offsets)
+                if can(target.encoder.inner, WithOffsets):
+                    cast(WithOffsets, target.encoder.inner).set_offsets(run.offsets)
                 target.append(run.values, run.schema, keys=run.sidecars.get(Role.KEY))
             else:
                 target.append(run.sidecars[role].values, run.sidecars[role].schema)

@@ -1,6 +1,6 @@
 """How does an engine get to know a topic's table? The one place that knows the engines: for the command line and for the dashboard.
 
-Athena and AWS Glue are told in Hive's words (a SerDe, partition keys, properties for projection), Spark, Trino and DuckDB in their SQL.
+Athena and AWS Glue take Hive's form (a SerDe, partition keys, properties for projection), Spark, Trino and DuckDB in their SQL.
 """
 
 from __future__ import annotations

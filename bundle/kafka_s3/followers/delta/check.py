@@ -18,7 +18,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.delta.follower import EntryFiles, by_topic
 from kafka_s3.followers.delta.planner import Commit, TablePlan, TablePlanner, TableState
 from kafka_s3.followers.delta.table import REMEDY, Table
-from kafka_s3.followers.progress import read_places
+from kafka_s3.followers.progress import read_positions
 from kafka_s3.model.errors import ObjectMissing, TableError, TableRefused
 from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore
@@ -90,11 +90,11 @@ def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, to
     return found
 
 
-def check_copy(log: CommitLog, store: ObjectStore, place: str, *, topic: str, name: str) -> TableCheck:
+def check_copy(log: CommitLog, store: ObjectStore, key: str, *, topic: str, name: str) -> TableCheck:
     """How far one table has come that Spark writes: what is in it only Spark can say. Raises StorageError, CommitError."""
     entries = by_topic(log.entries()).get(topic, [])
     files = [file for one in entries for file in one.files]
-    position = read_places(store, place).of(topic)
+    position = read_positions(store, key).position_of(topic)
     found = TableCheck(topic, name, None, position, len(files), sum(file.records for file in files))
     if entries and entries[-1].version > position:
         found.findings.append(_behind(position, entries, address=name))

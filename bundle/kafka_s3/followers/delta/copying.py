@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final, Protocol
 
-from kafka_s3.connect.naming.table_names import TableName, TableNames, place
+from kafka_s3.connect.naming.table_names import TableName, TableNames, normal_location
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -127,8 +127,8 @@ class SparkTables(Protocol):
 class Copying:
     """Takes entries into tables of Spark.
 
-    `own` gives the places (see `names.place`) of a topic's objects; `topics` are those that the sink has for certain: their tables may be
-    there before a record.
+    `own` gives the locations (see `table_names.place`) of a topic's objects; `topics` are those that the sink has for certain: their tables
+    may be there before a record.
     """
 
     table_planner: TablePlanner
@@ -227,7 +227,7 @@ class Copying:
                 f"{self.names.of(topic)} is gone; it is made anew from the whole log after the next entry."
             )
         plan = self._plan(state, entries)
-        self.reporter.tell(topic, plan)
+        self.reporter.report(topic, plan)
         if not plan.files:
             return
         note = json.dumps(note_of(self.paths.sink, entries, plan), separators=(",", ":"))
@@ -246,9 +246,11 @@ class Copying:
         """The keys of files by what their directories say for columns that no file has itself."""
         found: dict[Values, list[str]] = {}
         for file in files:
-            said = self.table_planner.layout.directories(file)
+            directories = self.table_planner.layout.directories(file)
             values = tuple(
-                (name, said[name]) for name in names if name in said and name not in self.table_planner.layout.fields
+                (name, directories[name])
+                for name in names
+                if name in directories and name not in self.table_planner.layout.fields
             )
             found.setdefault(values, []).append(file.key)
         return found
@@ -261,7 +263,7 @@ class Copying:
     def _state(self, topic: str) -> SparkState | None:
         name = self.names.of(topic)
         state = self.tables.state(name)
-        if state is not None and place(state.location) in self.own(topic):
+        if state is not None and normal_location(state.location) in self.own(topic):
             raise TableRefused(
                 f"{name} lies over the topic's own objects, at {state.location}: a copy has no place there. {ANOTHER}"
             )

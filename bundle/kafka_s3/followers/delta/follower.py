@@ -1,6 +1,6 @@
 """How does a Delta table come to hold exactly the files of the commit log? It follows the log, entry by entry, after publication.
 
-1. How far all tables have come is an object beside the log (`place`); how far one has come is in the table itself, as the
+1. How far all tables have come is an object beside the log; how far one has come is in the table itself, as the
    transaction version of the sink's application. The object may lag behind the tables, never the other way round.
 2. The files of the entries since then are taken per topic, at most `BATCH` at a time (`ZeroCopy`, or `Copying` for tables of Spark).
 3. A crash anywhere: the table's own transaction version says what is in it already.
@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from kafka_s3.connect.naming.table_names import TableName, TableNames, place
+from kafka_s3.connect.naming.table_names import TableName, TableNames, normal_location
 from kafka_s3.engine.log.dead_letters import committed_ms
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.delta.planner import TablePlan, in_table
-from kafka_s3.followers.progress import Places, note_places, read_places
+from kafka_s3.followers.progress import TablePositions, note_positions, read_positions
 from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore
@@ -95,15 +95,15 @@ class ChangeReporter:
     """Warns of files that stay out of a table, and once of columns that do."""
 
     warn: Callable[[str], None]
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
-    def tell(self, topic: str, plan: TablePlan) -> None:
+    def report(self, topic: str, plan: TablePlan) -> None:
         """Says what of a plan is not in the table."""
         for key, reason in plan.left_out.items():
             self.warn(f"Delta tables: {key} stays out of the table: {reason}.")
-        fresh = [text for text in plan.omitted if f"{topic}/{text}" not in self._told]
+        fresh = [text for text in plan.omitted if f"{topic}/{text}" not in self._reported]
         if fresh:
-            self._told.update(f"{topic}/{text}" for text in fresh)
+            self._reported.update(f"{topic}/{text}" for text in fresh)
             self.warn(f"Delta tables: columns of {topic} stay in the files alone: {'; '.join(fresh)}.")
 
 
@@ -115,7 +115,7 @@ class TableWriter(Protocol):
     """What takes log entries into tables."""
 
     def begin(self, topics: Sequence[str]) -> None:
-        """Is told once which topics the log knows. Raises nothing."""
+        """Called once, with the topics that the log knows. Raises nothing."""
         ...
 
     def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
@@ -124,25 +124,23 @@ class TableWriter(Protocol):
 
 
 class DeltaTables:
-    """The follower that keeps a Delta table of each topic; `place` is the key of the object that says how far all have come."""
+    """The follower that keeps a Delta table of each topic; `key` is that of the object that says how far all have come."""
 
     name = "Delta tables"
 
-    def __init__(
-        self, table_writer: TableWriter, store: ObjectStore, place: str, *, clock_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, table_writer: TableWriter, store: ObjectStore, key: str, *, clock_ms: Callable[[], int]) -> None:
         self._table_writer = table_writer
         self._store = store
-        self._place = place
+        self._key = key
         self._clock_ms = clock_ms
-        self._places: Places | None = None
+        self._positions: TablePositions | None = None
         self._waits: dict[str, int] = {}
 
     @property
     def due(self) -> bool:
         """Whether a table that is behind may be tried again. Asks nobody."""
-        places, now = self._places, self._clock_ms()
-        return places is not None and any(self._waits.get(topic, 0) <= now for topic in places.behind)
+        positions, now = self._positions, self._clock_ms()
+        return positions is not None and any(self._waits.get(topic, 0) <= now for topic in positions.behind)
 
     def catch_up(self, log: CommitLog) -> None:
         """Brings every table up to the log's last entry. Raises TableError that names all tables that could not follow."""
@@ -156,52 +154,56 @@ class DeltaTables:
             raise TableError(" ".join(str(error) for error in failures))
 
     def _catch_up(self, log: CommitLog) -> list[TableError]:
-        if self._places is None:
-            self._places = read_places(self._store, self._place)
+        if self._positions is None:
+            self._positions = read_positions(self._store, self._key)
             self._table_writer.begin(sorted({tp.topic for tp in log.state.progress}))
-        places = self._places
+        positions = self._positions
         failures: list[TableError] = []
         now, head = self._clock_ms(), log.state.version
-        for topic in [topic for topic in places.behind if self._waits.get(topic, 0) <= now]:
-            self._follow(topic, log, places=places, head=head, failures=failures)
-        if places.version < head:
-            self._follow_all(log, places=places, head=head, failures=failures)
+        for topic in [topic for topic in positions.behind if self._waits.get(topic, 0) <= now]:
+            self._follow(topic, log, positions=positions, head=head, failures=failures)
+        if positions.version < head:
+            self._follow_all(log, positions=positions, head=head, failures=failures)
         return failures
 
-    def _follow_all(self, log: CommitLog, *, places: Places, head: int, failures: list[TableError]) -> None:
+    def _follow_all(self, log: CommitLog, *, positions: TablePositions, head: int, failures: list[TableError]) -> None:
         """All tables but those that are behind, from the common place on."""
-        after, held = places.version, set(places.behind)
+        after, held = positions.version, set(positions.behind)
         for batch in batches(log.entries_since(after), head):
             for topic, entries in by_topic(batch).items():
-                if topic in held or topic in places.behind:
+                if topic in held or topic in positions.behind:
                     continue
                 try:
                     self._table_writer.take(topic, entries, log=log, after=after)
                 except TableError as error:
-                    self._hold(topic, places, after=after, error=error, failures=failures)
+                    self._hold(topic, positions, after=after, error=error, failures=failures)
             after = batch[-1].version
-            places.version = after
-            note_places(self._store, self._place, places)
+            positions.version = after
+            note_positions(self._store, self._key, positions)
 
-    def _follow(self, topic: str, log: CommitLog, *, places: Places, head: int, failures: list[TableError]) -> None:
+    def _follow(
+        self, topic: str, log: CommitLog, *, positions: TablePositions, head: int, failures: list[TableError]
+    ) -> None:
         """One table that is behind, up to the head."""
-        after = places.behind[topic]
+        after = positions.behind[topic]
         try:
             for batch in batches(log.entries(after=after), head):
                 entries = by_topic(batch).get(topic)
                 if entries:
                     self._table_writer.take(topic, entries, log=log, after=after)
                 after = batch[-1].version
-                places.behind[topic] = after
+                positions.behind[topic] = after
         except TableError as error:
-            self._hold(topic, places, after=after, error=error, failures=failures)
+            self._hold(topic, positions, after=after, error=error, failures=failures)
             return
-        if places.version >= head:
-            del places.behind[topic]
-        note_places(self._store, self._place, places)
+        if positions.version >= head:
+            del positions.behind[topic]
+        note_positions(self._store, self._key, positions)
 
-    def _hold(self, topic: str, places: Places, *, after: int, error: TableError, failures: list[TableError]) -> None:
-        places.behind[topic] = after
+    def _hold(
+        self, topic: str, positions: TablePositions, *, after: int, error: TableError, failures: list[TableError]
+    ) -> None:
+        positions.behind[topic] = after
         self._waits[topic] = self._clock_ms() + (PATIENCE_MS if isinstance(error, TableRefused) else 0)
         failures.append(error)
 
@@ -234,7 +236,7 @@ class Registering:
     warn: Callable[[str], None]
     _done: set[str] = field(default_factory=set)
     _waits: dict[str, int] = field(default_factory=dict)
-    _told: dict[str, str] = field(default_factory=dict)
+    _reported: dict[str, str] = field(default_factory=dict)
 
     def begin(self, topics: Sequence[str]) -> None:
         """Registers the tables that are there already: the name may have been configured later."""
@@ -256,8 +258,8 @@ class Registering:
                 self._done.add(topic)
         except SinkError as error:
             self._waits[topic] = self.clock_ms() + PATIENCE_MS
-            if self._told.get(topic) != str(error):
-                self._told[topic] = str(error)
+            if self._reported.get(topic) != str(error):
+                self._reported[topic] = str(error)
                 self.warn(f"Delta tables: the table of {topic} is not registered, but follows on: {error}")
 
     def _register(self, topic: str) -> None:
@@ -266,7 +268,7 @@ class Registering:
         if found is None:
             self.catalog.register(name, wanted)
             found = self.catalog.location(name)
-        if found is None or place(found) != place(wanted):
+        if found is None or normal_location(found) != normal_location(wanted):
             raise TableRefused(
                 f"{name} is already registered at {found}, not at {wanted}. That registration is left as it is: remove it (of an external "
                 "table no file is deleted), or set another delta.table.name."

@@ -31,22 +31,22 @@ class Admission(Enum):
     EXPECT = auto()
     """The file is let through; the columns of the fit are expected from now on."""
     RUN_AGAIN = auto()
-    """The task did not know the expected columns, and differs from them: it runs again, told them."""
+    """The task did not know the expected columns, and differs from them: it runs again, and gets them."""
     STOP = auto()
     """The mode stops the sink before the commit."""
 
 
 def admission(
-    file: TableColumns, expected: TableColumns | None, *, told: str | None, mode: Mode
+    file: TableColumns, expected: TableColumns | None, *, given: str | None, mode: Mode
 ) -> tuple[Admission, Fit]:
     """What becomes of a report with a file of these columns, and how they fit the expected ones (None: no table, no file yet).
 
-    `told` is the schema string that the task was given, None where it was given none.
+    `given` is the schema string that the task was given, None where it was given none.
     """
     if expected is None:
         return Admission.EXPECT, Fit(rescuing(file) if mode is Mode.RESCUE else file)
     found = fit(expected, file)
-    knew = told == expected.schema_string()
+    knew = given == expected.schema_string()
     if mode is Mode.FAIL and (found.new or found.wider):
         return Admission.STOP, found
     if found.refusals(mode):
@@ -96,7 +96,7 @@ class ExpectedColumns:
         return self._expected.get(topic)
 
     def schema_strings(self) -> Mapping[str, str]:
-        """The expected columns by topic, as tasks are told them."""
+        """The expected columns by topic, as tasks get them."""
         return {topic: columns.schema_string() for topic, columns in self._expected.items()}
 
     def expect(self, topic: str, columns: TableColumns) -> None:
@@ -153,22 +153,22 @@ class GuardedSource:
         due = list(assignments)
         while due:
             with self._lock:
-                told = self.expected.schema_strings()
-            outcomes = self.source.read([replace(one, table=told.get(one.topic_partition.topic)) for one in due])
+                given = self.expected.schema_strings()
+            outcomes = self.source.read([replace(one, table=given.get(one.topic_partition.topic)) for one in due])
             remade = {one.topic_partition for one in due if one.only is not None}
-            judged = [self._judged(one, told) if one.topic_partition not in remade else one for one in outcomes]
+            judged = [self._judged(one, given) if one.topic_partition not in remade else one for one in outcomes]
             done += [one for one in judged if one is not None]
             ended = {one.topic_partition for one in done}
             due = [one for one in due if one.topic_partition not in ended]
         return done
 
-    def _judged(self, outcome: TaskOutcome, told: Mapping[str, str]) -> TaskOutcome | None:
+    def _judged(self, outcome: TaskOutcome, given: Mapping[str, str]) -> TaskOutcome | None:
         """The outcome where it can be committed, a failure where the mode stops for it, None where its task has to run again."""
         if isinstance(outcome, TaskFailure):
             return outcome
         try:
             with self._lock:
-                again = self._runs_again(outcome, told)
+                again = self._runs_again(outcome, given)
         except RecordError as error:
             self._abort([outcome])
             return TaskFailure(outcome.topic_partition, error)
@@ -176,12 +176,12 @@ class GuardedSource:
             self._abort([outcome])
         return None if again else outcome
 
-    def _runs_again(self, report: TaskReport, told: Mapping[str, str]) -> bool:
+    def _runs_again(self, report: TaskReport, given: Mapping[str, str]) -> bool:
         """Does what is decided on each file of a report; whether its task has to run again. Raises RecordError."""
         topic = report.topic_partition.topic
         for text in report.columns:
             decided, found = admission(
-                read_columns(text), self.expected.of(topic), told=told.get(topic), mode=self.mode
+                read_columns(text), self.expected.of(topic), given=given.get(topic), mode=self.mode
             )
             match decided:
                 case Admission.STOP:

@@ -305,7 +305,7 @@ class ZeroCopy:
         plan = self.table_planner.plan(state, files, modified_ms=modified)
         note = note_of(self.sink, entries, plan)
         commit = Commit(entries[-1].version, plan.files, note=note, at_ms=self.clock_ms())
-        self.reporter.tell(topic, plan)
+        self.reporter.report(topic, plan)
         if state is None:
             if plan.files:
                 table.create(plan.columns, plan.partition_by, commit)

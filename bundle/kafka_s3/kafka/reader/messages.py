@@ -24,7 +24,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum, auto
 from functools import cache
 from typing import Any, Final
 
@@ -41,6 +40,7 @@ from numba.extending import intrinsic
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.connect.records.compiling import compiled, compiled_callback, copy_bytes
 from kafka_s3.kafka.reader import library
+from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.errors import SourceError
 
 VALUE: Final = 3
@@ -174,17 +174,17 @@ def copy_offsets_and_times(messages, at, rows, offsets, times, kinds):  # type: 
 
 
 @compiled("int64(int64[::1], int64, int64, int64, int32[::1], uint8[::1], uint8[::1])")
-def copy_values(messages, at, rows, part, ends, data, valid):  # type: ignore[no-untyped-def]
-    """Values (`part=VALUE`) or keys (`part=KEY`); returns how many are null. `ends` has a number more than there are rows."""
+def copy_values(messages, at, rows, field, ends, data, valid):  # type: ignore[no-untyped-def]
+    """Values (`field=VALUE`) or keys (`field=KEY`); returns how many are null. `ends` has a number more than there are rows."""
     filled, nulls, address = 0, 0, data.ctypes.data
     for row in range(rows):
         message = _words(messages[at + row])
-        if message[part] == 0:
+        if message[field] == 0:
             nulls += 1
         else:
             _set_bit(valid, row)
-            copy_bytes(address + filled, message[part], message[part + 1])
-            filled += message[part + 1]
+            copy_bytes(address + filled, message[field], message[field + 1])
+            filled += message[field + 1]
         ends[row + 1] = filled
     return nulls
 
@@ -267,36 +267,25 @@ _NAME: Final = VALUE_SCHEMA.encode() + b"\0"
 Addresses = npt.NDArray[np.int64]
 
 
-class ReadScope(Enum):
-    """How much of each record is read."""
-
-    VALUES = auto()
-    """Offset, timestamp and value."""
-    SCHEMA_NAMES = auto()
-    """The header that names the value's schema, too."""
-    ENVELOPES = auto()
-    """Keys and all headers, too."""
-
-
-def next_batch(messages: Addresses, at: int, *, until: int, part: ReadScope) -> pa.RecordBatch | None:
+def next_batch(messages: Addresses, at: int, *, until: int, scope: ReadScope) -> pa.RecordBatch | None:
     """The records from message `at` on as a batch; their messages are destroyed. None: message `at` is no record below offset `until`."""
     sizes = np.zeros(SIZES, np.int64)
-    rows = measure_batch(messages, at, until, ROWS, BYTES, part is not ReadScope.VALUES, sizes)
+    rows = measure_batch(messages, at, until, ROWS, BYTES, scope is not ReadScope.VALUES, sizes)
     if not rows:
         return None
-    batch = _batch(messages, at, rows, sizes, part)
+    batch = _batch(messages, at, rows, sizes, scope)
     destroy_messages(messages, at, rows)
     return batch
 
 
-def _batch(messages: Addresses, at: int, rows: int, sizes: Addresses, part: ReadScope) -> pa.RecordBatch:
+def _batch(messages: Addresses, at: int, rows: int, sizes: Addresses, scope: ReadScope) -> pa.RecordBatch:
     value_bytes, key_bytes, *headers = sizes.tolist()
     columns = _places_and_times(messages, at, rows)
     columns["value"] = _bytes_column(messages, at, rows, VALUE, value_bytes)
-    if part is ReadScope.ENVELOPES:
+    if scope is ReadScope.ENVELOPES:
         columns["key"] = _bytes_column(messages, at, rows, KEY, key_bytes)
         columns["headers"] = _header_lists(messages, at, rows, *headers)
-    elif part is ReadScope.SCHEMA_NAMES:
+    elif scope is ReadScope.SCHEMA_NAMES:
         columns[SCHEMA_NAME] = _schema_names(messages, at, rows)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
@@ -312,9 +301,9 @@ def _places_and_times(messages: Addresses, at: int, rows: int) -> dict[str, pa.A
     }
 
 
-def _bytes_column(messages: Addresses, at: int, rows: int, part: int, size: int) -> pa.Array:
+def _bytes_column(messages: Addresses, at: int, rows: int, field: int, size: int) -> pa.Array:
     ends, data, valid = _ends(rows), np.empty(size, np.uint8), _bits(rows)
-    nulls = copy_values(messages, at, rows, part, ends, data, valid)
+    nulls = copy_values(messages, at, rows, field, ends, data, valid)
     return _binary(ends, data, valid, nulls)
 
 
@@ -451,7 +440,7 @@ def _fields_read(address: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _bytes_read(messages: Any, part: int, size: int) -> bytes:
+def _bytes_read(messages: Any, field: int, size: int) -> bytes:
     ends, data, valid = np.zeros(2, np.int32), np.zeros(size, np.uint8), np.zeros(1, np.uint8)
-    copy_values(messages, 0, 1, part, ends, data, valid)
+    copy_values(messages, 0, 1, field, ends, data, valid)
     return data.tobytes()

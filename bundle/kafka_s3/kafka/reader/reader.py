@@ -25,11 +25,12 @@ from kafka_s3.kafka.clients import CHECK, DAMAGED, REQUEST_SECONDS, TRANSIENT, d
 from kafka_s3.kafka.iam import iam_login
 from kafka_s3.kafka.reader import library
 from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
-from kafka_s3.kafka.reader.messages import ROWS, Addresses, ReadScope, destroy_messages, held_bytes, next_batch
+from kafka_s3.kafka.reader.messages import ROWS, Addresses, destroy_messages, held_bytes, next_batch
 from kafka_s3.kafka.reader.settings import (
     BATCH_BYTES,
     LEARNING,
     Pace,
+    ReadScope,
     Weight,
     forget_weight,
     known_weight,
@@ -61,13 +62,13 @@ OR_TOO_LARGE: Final = (
 
 @dataclass(frozen=True)
 class RangeReader:
-    """Reads with the process's own consumers. `properties` are the consumer's by their Java names, `part` says how much of each record."""
+    """Reads with the process's own consumers. `properties` are the consumer's by their Java names, `scope` says how much of each record."""
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(repr=False)
-    part: ReadScope = ReadScope.VALUES
+    scope: ReadScope = ReadScope.VALUES
 
-    def read(
+    def read_ranges(
         self, ranges: Sequence[OffsetRange]
     ) -> Generator[tuple[OffsetRange, Iterator[pa.RecordBatch]], None, None]:
         """Each range with its batches, whose offsets ascend; take all of them before you ask for the next range."""
@@ -115,7 +116,7 @@ class RangeReader:
         self, queue: Queue | None, wanted: OffsetRange, limits: Pace, ids: Mapping[str, str]
     ) -> Generator[pa.RecordBatch, None, None]:
         if queue is not None:
-            yield from _Reading(queue, wanted, self.part, self._patience_with(queue), limits, AT_A_TIME).batches()
+            yield from _Reading(queue, wanted, self.scope, self._patience_with(queue), limits, AT_A_TIME).batches()
             self._check_topic(queue.consumer, wanted, ids)
 
     def _alone(self, wanted: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
@@ -128,7 +129,7 @@ class RangeReader:
             ids = ids or self._topic_ids(consumer, [wanted])
             with consumer.queues({left.topic_partition: left.start}) as queues:
                 queue = queues[left.topic_partition]
-                reading = _Reading(queue, left, self.part, self._patience_with(queue), limits, 1)
+                reading = _Reading(queue, left, self.scope, self._patience_with(queue), limits, 1)
                 with closing(reading.batches()) as batches:
                     yield from batches
             left = replace(left, start=reading.position)
@@ -163,11 +164,11 @@ class _Reading:
     """One range on its way: the next offset, and how long nothing has come. `together` are fetched with the same limits."""
 
     def __init__(
-        self, queue: Queue, wanted: OffsetRange, part: ReadScope, patience_s: float, limits: Pace, together: int
+        self, queue: Queue, wanted: OffsetRange, scope: ReadScope, patience_s: float, limits: Pace, together: int
     ) -> None:
         self._queue = queue
         self._wanted = wanted
-        self._part = part
+        self._scope = scope
         self._patience_s = patience_s
         self._limits = limits
         self._together = together
@@ -196,7 +197,7 @@ class _Reading:
         at = 0
         try:
             while at < len(messages) and self.position < self._wanted.until:
-                batch = next_batch(messages, at, until=self._wanted.until, part=self._part)
+                batch = next_batch(messages, at, until=self._wanted.until, scope=self._scope)
                 if batch is None:
                     self._settle(int(messages[at]))
                     destroy_messages(messages, at, 1)

@@ -21,10 +21,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Final
 
 from kafka_s3.connect.config.jaas import IAM_MECHANISM
 from kafka_s3.kafka.clients import client_properties
+
+
+class ReadScope(Enum):
+    """How much of each record is read."""
+
+    VALUES = auto()
+    """Offset, timestamp and value."""
+    SCHEMA_NAMES = auto()
+    """The header that names the value's schema, too."""
+    ENVELOPES = auto()
+    """Keys and all headers, too."""
+
 
 QUEUE_BYTES: Final = 48 << 20
 """As held, over all topic-partitions that are read together: so much waits, and so much does one more fetch bring."""

@@ -13,7 +13,7 @@ from typing import Final
 from kafka_s3.model.errors import PreconditionFailed, StorageError
 from kafka_s3.model.files import Upload
 from kafka_s3.ops.doctor.findings import Area, CheckResult, CheckStatus
-from kafka_s3.store.bucket import BucketAnswer, BucketFacts, LifecycleRule, UploadsListing
+from kafka_s3.store.bucket import BucketAnswer, BucketFacts, LifecycleRule
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.store import ObjectStore
 
@@ -138,7 +138,6 @@ class Probe:
     """One round of trying, on keys below `folder` that nobody else has."""
 
     store: ObjectStore
-    listing: UploadsListing
     folder: str
     wanted: Wanted
     name: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -231,7 +230,7 @@ class Probe:
             raise StorageError(f"The upload {upload_id} of {key} was begun, but the store does not know it.")
 
     def _listed_uploads(self) -> None:
-        for _ in self.listing.pending(self.key):
+        for _ in self.store.pending(self.key):
             return
 
     def _completed(self, upload: Upload) -> None:

@@ -128,9 +128,8 @@ def in_bucket(file: DataFile, store: ObjectStore) -> str:
     info = store.head(file.key)
     if info is None:
         pending = store.upload_exists(file.upload.key, file.upload.id)
-        return (
-            "not visible yet: the sink completes it when it starts" if pending else "missing: kafka-s3 verify says more"
-        )
+        waiting = "not visible yet: the sink completes it when it starts"
+        return waiting if pending else "missing: kafka-s3 verify says more"
     if info.size != file.bytes:
         return f"overwritten: it has {info.size} bytes, the log counts {file.bytes}; kafka-s3 verify says more"
     return "as written" if info.etag == etag_of(file.upload.parts) else "of the size that was written"
@@ -146,7 +145,7 @@ def why_closed(file: DataFile, settings: Settings) -> str:
 
 
 def why_here(file: DataFile, settings: Settings) -> str:
-    """What named a file's directory; empty for dead letters, whose place is fixed."""
+    """What named a file's directory; of dead letters their fixed folder."""
     if file.role is Role.DEAD_LETTER:
         return "dead letters lie below the sink's state, by topic"
     if is_block_gzip(settings):

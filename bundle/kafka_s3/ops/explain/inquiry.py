@@ -55,7 +55,7 @@ def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: State
     """The explanation of a key. Raises StorageError, LogDamaged."""
     accounts: list[Account] = []
     fold = LogFold()
-    for _, entry in read_history(store, paths):
+    for entry in read_history(store, paths):
         resets = [event for event in fold.add(entry) if isinstance(event, Reset)]
         accounts = [replace(one, current=one.current and not _superseded(one, resets)) for one in accounts]
         accounts += [_account(entry, file) for file in entry.files if file.key == key]

@@ -128,7 +128,7 @@ class OffsetInquiry:
     def answer(self, topic_partition: TopicPartition, offset: int) -> Answer:
         """The explanation of an offset. Raises ConfigError for a topic-partition that neither log nor Kafka knows."""
         accounts = OffsetAccounts(topic_partition, offset)
-        for _, entry in read_history(self.store, self.paths):
+        for entry in read_history(self.store, self.paths):
             accounts.add(entry)
         bounds = self._bounds(topic_partition, accounts)
         notes: list[str] = [] if bounds is not None else [NOT_ASKED]
@@ -203,19 +203,19 @@ class OffsetInquiry:
         if accounts.start is not None and offset < accounts.start:
             text = f"The sink began at offset {accounts.start}; what is before it was never its own."
             return Answer(Outcome.BEFORE_START, text)
-        none = "The sink has not looked at this topic-partition yet."
-        stands = none if frontier is None else f"The sink stands at {frontier}."
+        unknown = "The sink has not looked at this topic-partition yet."
+        position = unknown if frontier is None else f"The sink stands at {frontier}."
         if bounds is not None and offset >= bounds[1]:
-            return Answer(Outcome.NOT_IN_KAFKA, f"{stands} Kafka ends at {bounds[1]}: nothing has this offset yet.")
+            return Answer(Outcome.NOT_IN_KAFKA, f"{position} Kafka ends at {bounds[1]}: nothing has this offset yet.")
         noted = self._noted(tp)
         read = noted is not None and offset < noted.state.examined
         if bounds is not None and offset < bounds[0] and not read:
             gone = f"Kafka begins at {bounds[0]} now: retention removed the record first"
-            return Answer(Outcome.LOST, f"{stands} {gone}; behavior.on.lost.offsets says what the sink does there.")
+            return Answer(Outcome.LOST, f"{position} {gone}; behavior.on.lost.offsets says what the sink does there.")
         state = "It was not read yet"
         if noted and read:
             state = f"It was read and is in an open file, with {noted.tail.records} records"
-        text = f"{stands} {state}. Files are closed by {open_rules(self.settings)}.{self._expected(accounts, bounds)}"
+        text = f"{position} {state}. Files are closed by {open_rules(self.settings)}.{self._expected(accounts, bounds)}"
         return Answer(Outcome.OPEN if read else Outcome.NOT_READ, text)
 
     def _noted(self, tp: TopicPartition) -> HintedState | None:

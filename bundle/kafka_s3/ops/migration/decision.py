@@ -29,7 +29,7 @@ class FoundObject:
     """An object of the connector: its first offset and, where it was counted, its records."""
 
     key: str
-    directory: str
+    encoded_partition: str
     start: int
     records: int | None = None
 
@@ -217,8 +217,7 @@ def _ends_at(evidence: PartitionSurvey, split: Split) -> int | None:
 
 
 def _one_each(objects: Sequence[FoundObject]) -> bool:
-    directories = [found.directory for found in objects]
-    return len(set(directories)) == len(directories)
+    return len({found.encoded_partition for found in objects}) == len(objects)
 
 
 def _other_flush_size(evidence: PartitionSurvey, split: Split) -> str:
@@ -247,8 +246,8 @@ def _within_kafka(decision: TakeoverDecision) -> TakeoverDecision:
 def _undecided(evidence: PartitionSurvey, why: str, way: str = "") -> TakeoverDecision:
     """`why` without a decision, and `way` to one beside an offset by hand."""
     give = f"--offset {evidence.topic_partition}=OFFSET"
-    told = f"{way}, or give {give}." if way else f"Give {give}."
-    return TakeoverDecision(evidence, TakeoverVerdict.UNDECIDED, None, f"{why.removesuffix('.')}. {told}")
+    remedy = f"{way}, or give {give}." if way else f"Give {give}."
+    return TakeoverDecision(evidence, TakeoverVerdict.UNDECIDED, None, f"{why.removesuffix('.')}. {remedy}")
 
 
 def _objects(count: int) -> str:

@@ -16,12 +16,11 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import index_key_of, normal_prefix, read_block_key
 from kafka_s3.engine.log.entry import CommitEntry, Progress
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
 from kafka_s3.model.errors import KafkaUnavailable, ObjectMissing, SinkError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
-from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, resume_offset
+from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, position_in_bucket, resume_offset
 from kafka_s3.objects.format import Format
 from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.migration.decision import (
@@ -33,7 +32,8 @@ from kafka_s3.ops.migration.decision import (
     given,
     takeover_decision,
 )
-from kafka_s3.ops.positions import topic_partitions, topics_of, write_positions
+from kafka_s3.ops.positions import topic_partitions, write_positions
+from kafka_s3.run.wiring.clients import configured_topics
 from kafka_s3.run.wiring.pipeline import block_names, connect_names, formats_of, is_block_gzip, readiness
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
@@ -71,7 +71,7 @@ class _Listed:
 
 def survey(settings: Settings, brokers: Brokers, *, store: ObjectStore, group: str) -> Survey:
     """Looks at group, bucket and Kafka; changes nothing. Raises SourceError, StorageError, IndexDamaged."""
-    topics = topics_of(settings, brokers)
+    topics = configured_topics(settings, brokers)
     alive = topic_partitions(topics.values())
     committed = _committed(settings, brokers, store=store, group=group, alive=alive)
     listed: dict[TopicPartition, _Kept] = defaultdict(_Kept)
@@ -133,13 +133,13 @@ class _Kept:
 
     def add(self, item: _Listed, committed: int | None) -> None:
         """Keeps the object or not. An object of keys counts where there is none of values in its place, so those come first."""
-        place = (item.found.directory, item.found.start)
-        if place in self.ahead or place in self.before:
+        key = (item.found.encoded_partition, item.found.start)
+        if key in self.ahead or key in self.before:
             return
         if committed is None or item.found.start >= committed:
-            self.ahead[place] = item
+            self.ahead[key] = item
         elif len(self.before) < KEPT_BEFORE or item.found.start > min(start for _, start in self.before):
-            self.before[place] = item
+            self.before[key] = item
         elif item.role is Role.KEY:
             return
         self.total += 1

@@ -64,9 +64,8 @@ class RestoreSelection:
         known = (file.min_timestamp, file.max_timestamp)
         times = not self.by_time or (None not in known and self._has_time(known[0]) and self._has_time(known[1]))
         first = self.first is None or file.first_offset >= self.first
-        return (
-            times and first and (self.last is None or (file.last_offset is not None and file.last_offset <= self.last))
-        )
+        last = self.last is None or (file.last_offset is not None and file.last_offset <= self.last)
+        return times and first and last
 
     def _has_time(self, ms: int | None) -> bool:
         assert ms is not None
@@ -106,14 +105,14 @@ class FileTable:
         """Takes a file in."""
         self._db.execute(
             "INSERT INTO files (topic, partition, directory, first, last, until, file) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*file.topic_partition, file.directory, file.first_offset, file.last_offset, file.until, _packed(file)),
+            (*file.topic_partition, file.folder, file.first_offset, file.last_offset, file.until, _packed(file)),
         )
 
     def add_object(self, file: StoredFile) -> None:
         """Takes a file of one object in, or the object to the file of its directory and first offset, if there is one."""
         found = self._db.execute(
             f"SELECT id, file FROM files WHERE {_OF} AND directory = ? AND first = ?",
-            (*file.topic_partition, file.directory, file.first_offset),
+            (*file.topic_partition, file.folder, file.first_offset),
         ).fetchone()
         if found is None:
             self.add(file)
@@ -209,7 +208,7 @@ class PlannedFiles:
 def _packed(file: StoredFile) -> bytes:
     parts = [(role.value, part.key, part.size, part.format) for role, part in file.parts.items()]
     return marshal.dumps((
-        file.first_offset, file.directory, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
+        file.first_offset, file.folder, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
         file.until,
     ))  # fmt: skip
 

@@ -15,7 +15,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Lines
 from kafka_s3.ops.restore.files import FileTable, PlannedFiles, RestoreSelection, logged_files, named_files
 from kafka_s3.ops.restore.run import KafkaTarget, PartitionRestore, TargetCluster, partitions_to, with_states
-from kafka_s3.ops.restore.values import StoredFile
+from kafka_s3.ops.restore.values import RowReading, StoredFile
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.conversion import block_gzip_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
@@ -60,25 +60,18 @@ def losses(settings: Settings, files: FileStatistics) -> list[str]:
     if settings.names("transforms"):
         notes.append("Values are those behind the transforms, not those that were consumed.")
     if files.overlapping:
-        notes.append(
-            "Directories overlap in their offsets, and objects do not say each record's: order holds within a directory, and between "
-            "objects by their first offsets."
-        )
+        order = "order holds within a directory, and between objects by their first offsets"
+        notes.append(f"Directories overlap in their offsets, and objects do not say each record's: {order}.")
     return [text for text in notes if text]
 
 
 def _values(settings: Settings, form: str) -> str:
-    converter, ours = (
-        settings.text("value.converter"),
-        "values come back as JSON of their fields, not in the form that was consumed",
-    )
+    converter = settings.text("value.converter")
+    ours = "values come back as JSON of their fields, not in the form that was consumed"
     if form == "block_gzip":
-        text = (
-            "A line feed at the end of a value does not come back."
-            if isinstance(block_gzip_of(settings).framing, Lines)
-            else ""
-        )
-        return f"{text} Null values come back empty.".strip()
+        lines = isinstance(block_gzip_of(settings).framing, Lines)
+        text = "A line feed at the end of a value does not come back. " if lines else ""
+        return f"{text}Null values come back empty."
     if form in ("avro", "parquet") and converter not in AS_THEY_WERE:
         return f"{form} objects of {converter} values: {ours}."
     if form == "json" and converter not in AS_THEY_WERE:
@@ -89,24 +82,21 @@ def _values(settings: Settings, form: str) -> str:
 
 
 def _envelopes(settings: Settings, files: FileStatistics) -> list[str]:
-    notes = []
+    notes, of_all = [], f"of {files.files:,} files"
     if files.with_key < files.files and not block_gzip_of(settings).stores_keys:
-        notes.append(
-            f"{files.files - files.with_key:,} of {files.files:,} files were written without keys (store.kafka.keys): null keys come back."
-        )
+        without = f"{files.files - files.with_key:,} {of_all} were written without keys"
+        notes.append(f"{without} (store.kafka.keys): null keys come back.")
     elif files.with_key and settings.text("key.converter") not in AS_THEY_WERE:
         notes.append(f"Keys of {settings.text('key.converter')} come back as the text or JSON that was written.")
     if files.with_headers < files.files:
-        notes.append(
-            f"{files.files - files.with_headers:,} of {files.files:,} files were written without headers (store.kafka.headers)."
-        )
+        without = f"{files.files - files.with_headers:,} {of_all} were written without headers"
+        notes.append(f"{without} (store.kafka.headers).")
     if files.with_headers:
         notes.append("Values of headers come back as text.")
     if files.timed < files.files:
-        notes.append(
-            f"{files.files - files.timed:,} of {files.files:,} files hold records of several times, or do not say: those records get the "
-            "time at which they are written back (record.metadata.enable keeps each one's)."
-        )
+        several = f"{files.files - files.timed:,} {of_all} hold records of several times, or do not say"
+        now = "those records get the time at which they are written back"
+        notes.append(f"{several}: {now} (record.metadata.enable keeps each one's).")
     return notes
 
 
@@ -116,6 +106,17 @@ class RestorePlan:
 
     partitions: tuple[PartitionRestore, ...]
     notes: tuple[str, ...]
+
+
+def reading_of(settings: Settings) -> RowReading:
+    """How the objects of these settings are read back."""
+    return RowReading(
+        settings.text("format.bytearray.separator").encode(),
+        block_gzip_of(settings).framing,
+        settings.text("value.converter"),
+        settings.text("key.converter"),
+        settings.flag("record.metadata.enable"),
+    )
 
 
 def target_of(settings: Settings) -> KafkaTarget:
@@ -137,7 +138,7 @@ def plan_of(
     if by_name:
         found = _by_name(settings, store, selection)
     else:
-        found, letters = logged_files((e for _, e in read_history(store, state_paths(settings))), selection.wants)
+        found, letters = logged_files(read_history(store, state_paths(settings)), selection.wants)
     partitions = found.topic_partitions()
     if not partitions:
         remedy = "Name topics that it has." if by_name else "For objects of another writer take --by-name."
@@ -146,15 +147,11 @@ def plan_of(
     planned = partitions_to(chosen, to_topic)
     notes = losses(settings, statistics)
     if whole:
-        notes.append(
-            f"{whole:,} objects reach over the ends of the range and come back whole: they do not say each record's place."
-        )
+        over = f"{whole:,} objects reach over the ends of the range and come back whole"
+        notes.append(f"{over}: they do not say each record's place.")
     way = "are in no object and do not come back; kafka-s3 dead-letters replay writes them to objects"
-    notes += [
-        f"{number:,} dead letters of {tp} {way}."
-        for tp, number in sorted(letters.items())
-        if number > 0 and tp in chosen
-    ]
+    left = [(tp, number) for tp, number in sorted(letters.items()) if number > 0 and tp in chosen]
+    notes += [f"{number:,} dead letters of {tp} {way}." for tp, number in left]
     own = {one.target.topic for one in planned if _consumes(settings, one.target.topic)}
     notes += [f"The sink consumes {name}: it will write these records to objects once more." for name in sorted(own)]
     return RestorePlan(tuple(with_states(planned, target)), tuple(notes))
@@ -185,9 +182,8 @@ def _consumes(settings: Settings, topic: str) -> bool:
 
 def _by_name(settings: Settings, store: ObjectStore, selection: RestoreSelection) -> FileTable:
     if selection.by_time:
-        raise ConfigError(
-            [Problem("--since", None, "needs the commit log: names say nothing of times.", "Choose offsets.")]
-        )
+        rule = "needs the commit log: names say nothing of times."
+        raise ConfigError([Problem("--since", None, rule, "Choose offsets.")])
     topics: Sequence[str] = sorted(selection.topics or settings.names("topics"))
     if not topics:
         raise ConfigError([Problem("--topic", None, "is needed with --by-name and topics.regex.", "Name the topics.")])

@@ -17,8 +17,8 @@ from string import Template
 from typing import Any, Final, Protocol
 
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress, sending_in_transactions
-from kafka_s3.kafka.reader.whole_records import WholeRecords
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
@@ -60,15 +60,10 @@ def new_restore() -> RestoreState:
     return RestoreState(secrets.token_hex(8), 0, Position(0, -1))
 
 
-def progress_group(source: TopicPartition, target: TopicPartition) -> str:
-    """The consumer group that keeps the progress from one partition to the other."""
-    return f"{OWN}{source}-to-{target}"
-
-
 def origin_mark(restore: str, file: StoredFile, row: int) -> str:
     """The mark of a row of a file."""
     tp = file.topic_partition
-    return f"{restore}/{tp.topic}/{tp.partition}/{file.first_offset}/{row}/{zlib.crc32(file.directory.encode()):08x}"
+    return f"{restore}/{tp.topic}/{tp.partition}/{file.first_offset}/{row}/{zlib.crc32(file.folder.encode()):08x}"
 
 
 def unmarked(headers: Headers) -> Headers:
@@ -79,27 +74,6 @@ def unmarked(headers: Headers) -> Headers:
 def progress_note(restore: str, topic_id: str, files: PlannedFiles, mark: str) -> str:
     """What is committed beside the count of records: the id of the target topic, the first mark of the restore, and the last."""
     return f"{topic_id} {origin_mark(restore, files[0], files[0].skip)} {mark}"
-
-
-def restore_state(
-    progress: ProducerProgress, files: PlannedFiles, *, target: TopicPartition, topic_id: str
-) -> RestoreState | None:
-    """The restore that has committed this; None where it was to a topic that was deleted since.
-
-    Raises ConfigError where it began elsewhere, or its last record is not among these files: then it is not the work of this call.
-    """
-    there, first, last = [*progress.note.split(" "), "", "", ""][:3]
-    if there != topic_id:
-        return None
-    restore = first.partition("/")[0]
-    position = marked_position(last, files)
-    if first != origin_mark(restore, files[0], files[0].skip) or position is None:
-        begun = "/".join(first.split("/")[1:4])
-        rule = f"holds {progress.written:,} records of a restore that began at {begun} (topic/partition/offset), not where this one would."
-        raise ConfigError(
-            [Problem("--to-topic", target.topic, rule, "Choose the same range as before, or another topic.")]
-        )
-    return RestoreState(restore, progress.written, position)
 
 
 def marked_position(mark: str, files: PlannedFiles) -> Position | None:
@@ -124,10 +98,9 @@ def check_unmarked(kafka: KafkaRecords, target: TopicPartition, files: PlannedFi
     for batch in kafka.batches(target, starts[target], until=heads[target]):
         for headers in batch.column("headers"):
             if _marked(headers.as_py() or (), files):
-                rule = (
-                    f"has records that are marked ({ORIGIN}) as those to be restored, but Kafka knows of no progress of it: that was "
-                    "forgotten (offsets.retention.minutes), or another producer wrote them."
-                )
+                marked = f"has records that are marked ({ORIGIN}) as those to be restored"
+                why = "that was forgotten (offsets.retention.minutes), or another producer wrote them"
+                rule = f"{marked}, but Kafka knows of no progress of it: {why}."
                 raise ConfigError([Problem("--to-topic", target.topic, rule, "Choose another topic.")])
 
 
@@ -156,7 +129,7 @@ class TargetCluster(KafkaRecords, Protocol):
         ...
 
 
-class KafkaTarget(WholeRecords):
+class KafkaTarget(PlainReader):
     """A real cluster that is written to; only committed records of it are read, whatever the sink itself reads."""
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str]) -> None:
@@ -184,9 +157,9 @@ class KafkaTarget(WholeRecords):
         end, deadline = self._writer.heads([target]).get(target, 0), time.monotonic() + self._writer.clients.seconds
         while self.heads([target]).get(target, end) < end:
             if time.monotonic() > deadline:
+                what = f"Another producer's transaction is open in {target}: what is behind it cannot be read"
                 raise KafkaUnavailable(
-                    f"Another producer's transaction is open in {target}: what is behind it cannot be read. Call again when it has ended, "
-                    "or end it (kafka-transactions.sh abort)."
+                    f"{what}. Call again when it has ended, or end it (kafka-transactions.sh abort)."
                 )
             time.sleep(LOOK_AGAIN_S)
 
@@ -203,6 +176,11 @@ class PartitionRestore:
     files: PlannedFiles
     state: RestoreState | None = None
     written: int = 0
+
+    @property
+    def group(self) -> str:
+        """The consumer group that keeps the progress."""
+        return f"{OWN}{self.source}-to-{self.target}"
 
     @property
     def records(self) -> int | None:
@@ -278,23 +256,29 @@ def restore(
 
 
 def _earlier_state(target: TargetCluster, partition: PartitionRestore, topic_id: str) -> RestoreState | None:
-    """What earlier runs have written of a partition. Raises ConfigError where that is not the work of this call, or is not known."""
-    progress = target.progress(progress_group(partition.source, partition.target), partition.target)
-    state = (
-        None
-        if progress is None
-        else restore_state(progress, partition.files, target=partition.target, topic_id=topic_id)
-    )
-    if state is None:
-        check_unmarked(target, partition.target, partition.files)
-    return state
+    """What earlier runs have written of a partition; None where that is nothing, or was to a topic that was deleted since.
+
+    Raises ConfigError where they began elsewhere, or their last record is not among these files: then it is not the work of this call.
+    """
+    files, progress = partition.files, target.progress(partition.group, partition.target)
+    there, first, last = [*(progress.note.split(" ") if progress else ()), "", "", ""][:3]
+    if progress is None or there != topic_id:
+        check_unmarked(target, partition.target, files)
+        return None
+    restore_id, position = first.partition("/")[0], marked_position(last, files)
+    if first != origin_mark(restore_id, files[0], files[0].skip) or position is None:
+        begin = "/".join(first.split("/")[1:4])
+        rule = f"holds {progress.written:,} records of a restore that began at {begin} (topic/partition/offset), not where this one would."
+        remedy = "Choose the same range as before, or another topic."
+        raise ConfigError([Problem("--to-topic", partition.target.topic, rule, remedy)])
+    return RestoreState(restore_id, progress.written, position)
 
 
 def _restored(
     partition: PartitionRestore, topic_id: str, store: ObjectStore, reading: RowReading, target: TargetCluster
 ) -> PartitionRestore:
     written = 0
-    with target.sending(partition.target, progress_group(partition.source, partition.target)) as send:
+    with target.sending(partition.target, partition.group) as send:
         # looked up again: what an earlier run had on its way may have come since the plan was made, and nothing comes any more
         partition = replace(partition, state=_earlier_state(target, partition, topic_id))
         state = partition.state or new_restore()

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.converters.kafka_struct import FIELD
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.model.files import Role
@@ -17,7 +16,6 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.objects.block_gzip_form import Framing
 from kafka_s3.objects.readers import ObjectUnreadable, StoredObject, rows_of
-from kafka_s3.run.wiring.conversion import block_gzip_of
 from kafka_s3.store.store import ObjectStore
 
 
@@ -31,7 +29,7 @@ class StoredFile:
 
     topic_partition: TopicPartition
     first_offset: int
-    directory: str
+    folder: str
     parts: dict[Role, StoredObject] = field(default_factory=dict)
     records: int | None = None
     last_offset: int | None = None
@@ -136,17 +134,6 @@ class RowReading:
         if isinstance(kept, str) and self.key_converter != "string":
             return base64.b64decode(kept)
         return in_kafka(kept, "")
-
-
-def reading_of(settings: Settings) -> RowReading:
-    """How the objects of these settings are read back."""
-    return RowReading(
-        settings.text("format.bytearray.separator").encode(),
-        block_gzip_of(settings).framing,
-        settings.text("value.converter"),
-        settings.text("key.converter"),
-        settings.flag("record.metadata.enable"),
-    )
 
 
 def in_kafka(row: Any, converter: str) -> bytes | None:

@@ -15,7 +15,7 @@ from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.verify.check import AGAIN, check_info, check_letters, check_reading, expected_etag
+from kafka_s3.ops.verify.check import RESTORE_IT, check_info, check_letters, check_reading, expected_etag
 from kafka_s3.ops.verify.claims import Claims, Overlaps, SegmentSelection, Span, claimed_twice, read_claims
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.findings import Finding, FindingKind
@@ -26,12 +26,12 @@ THREADS: Final = 8
 LISTED: Final = 1000
 """Objects of a listing that are compared with the claims at a time."""
 NOT_READ: Final = frozenset({Role.DEAD_LETTER, Role.POINTER})
-Tell = Callable[[str, int, int], None]
-"""Told of progress: what, how many of them are done, of how many."""
+Notify = Callable[[str, int, int], None]
+"""Called with progress: what, how many of them are done, of how many."""
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
+    """Notifies nobody."""
 
 
 class _Unclaimed(NamedTuple):
@@ -61,7 +61,7 @@ class Bucket:
     layout: DataKeys
     form: Form
     selection: SegmentSelection = field(default_factory=SegmentSelection)
-    tell: Tell = silent
+    notify: Notify = silent
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     dead: dict[TopicPartition, dict[int, Letter]] = field(default_factory=dict)
@@ -73,26 +73,25 @@ class Bucket:
     _wanted: int = 0
     _done: int = 0
 
-    def standing(self) -> tuple[int, int, int]:
-        """How far the audit has come, for `back_to`."""
+    def savepoint(self) -> tuple[int, int, int]:
+        """How far the audit has come, for `roll_back`."""
         return len(self.findings), len(self.notes), self._done
 
-    def back_to(self, standing: tuple[int, int, int], tp: TopicPartition) -> None:
-        """Forgets what was found since in a topic-partition, which is looked at again."""
-        findings, notes, self._done = standing
+    def roll_back(self, savepoint: tuple[int, int, int], tp: TopicPartition) -> None:
+        """Forgets what was found since in a topic-partition, which is checked once more."""
+        findings, notes, self._done = savepoint
         del self.findings[findings:], self.notes[notes:]
         self.forget_dead_letters(tp)
 
-    def choose(self, sample: int | None) -> None:
+    def select(self, sample: int | None) -> None:
         """Looks at every claim once: what is selected, and what contradicts itself. Says which objects are read: all, or an even spread."""
         self.findings += claimed_twice(self.claims)
         self.spans = {tp: self._look_over(tp) for tp in self.claims.segments if self.selection.has(tp)}
         wanted = self._wanted = sum(span.readable for span in self.spans.values())
         if sample is None or sample >= wanted:
             return
-        self.notes.append(
-            f"{sample} of {wanted} objects were read; of the others existence, size and ETag were checked."
-        )
+        rest = "of the others existence, size and ETag were checked"
+        self.notes.append(f"{sample} of {wanted} objects were read; {rest}.")
         numbers = {number * wanted // sample for number in range(sample)}
         segments = (one for tp in self.spans for one in self.claims.selected(tp, self.selection)) if sample else ()
         keys = (file.key for segment in segments for file in segment.files if file.role not in NOT_READ)
@@ -111,8 +110,8 @@ class Bucket:
             self.folders.setdefault(target, set()).add(tp.topic)
         return span
 
-    def ask(self) -> None:
-        """Notes all objects in the topics' folders; those that no entry claims are orphans."""
+    def find_orphans(self) -> None:
+        """Lists the topics' folders: notes how claimed objects are there; those that no entry claims are orphans."""
         own = {topic: {topic} for topics in self.folders.values() for topic in topics}
         unclaimed = [*self._unclaimed(self.layout, self.folders), *self._unclaimed(DeadLetterKeys(self.paths), own)]
         later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
@@ -126,9 +125,8 @@ class Bucket:
             else:
                 self.findings.append(finding)
         if earlier:
-            self.notes.append(
-                f"{earlier} objects of other topic-partitions or offsets than those verified were not looked at."
-            )
+            where = "other topic-partitions or offsets than those verified"
+            self.notes.append(f"{earlier} objects of {where} were not looked at.")
 
     def _unclaimed(self, layout: DataKeys, folders: Mapping[str, set[str]]) -> Iterator[_Unclaimed]:
         """What no entry claims in the folders of these topics."""
@@ -148,13 +146,11 @@ class Bucket:
             return None
         if named is not None:
             topics = one.sources if named.topic_partition.topic == one.folder else {named.topic_partition.topic}
-            places = (TopicPartition(topic, named.topic_partition.partition) for topic in topics)
-            if not any(self._verifies(place, named.offset) for place in places):
+            own = (TopicPartition(topic, named.topic_partition.partition) for topic in topics)
+            if not any(self._verifies(tp, named.offset) for tp in own):
                 return None
-        text = (
-            "No commit entry claims it, so its records may be in the bucket twice. If no other program writes here (a second sink with the "
-            "same topics.dir, a copy by hand), remove it."
-        )
+        others = "If no other program writes here (a second sink with the same topics.dir, a copy by hand), remove it."
+        text = f"No commit entry claims it, so its records may be in the bucket twice. {others}"
         return Finding(FindingKind.ORPHAN, one.key, text)
 
     def _verifies(self, tp: TopicPartition, offset: int) -> bool:
@@ -165,9 +161,8 @@ class Bucket:
 
     def _as_claimed(self, file: DataFile) -> bool:
         """Whether the listing shows the object as the log claims it."""
-        return self.claims.keys.is_listed(
-            file.key, file.bytes, etag=None if self.form.opaque_etags else expected_etag(file)
-        )
+        etag = None if self.form.opaque_etags else expected_etag(file)
+        return self.claims.keys.is_listed(file.key, file.bytes, etag=etag)
 
     def holds(self, file: DataFile) -> bool:
         """Whether the object of a claim is there, of whatever size."""
@@ -213,7 +208,7 @@ class Bucket:
         resets = self.claims.segments.resets_after(tp, segment.version)
         fresh = {r.offset: r for r in letters if not any(r.offset in reset.to_read for reset in resets)}
         if known.keys() & fresh.keys():
-            text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {AGAIN}"
+            text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {RESTORE_IT}"
             self.findings.append(Finding(FindingKind.TWICE, file.key, text))
         known.update(fresh)
 
@@ -222,7 +217,7 @@ class Bucket:
         wanted = []
         for file in segment.files:
             if file.role is Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
-                continue  # read before; or a later claim stands for the key
+                continue  # read before; or a later claim counts for the key
             if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
                 wanted.append(file)
         contents: dict[str, Counter[Digest]] = {}
@@ -232,7 +227,7 @@ class Bucket:
         with ThreadPoolExecutor(THREADS) as pool:
             for file, reading in zip(wanted, pool.map(self._read, wanted), strict=True):
                 self._done += 1
-                self.tell("objects", self._done, self._wanted)
+                self.notify("objects", self._done, self._wanted)
                 if isinstance(reading, Finding):
                     self.findings.append(reading)
                     continue
@@ -248,7 +243,7 @@ class Bucket:
         except (Unreadable, ObjectArchived) as error:
             return _unreadable(file, error)
         except ObjectMissing:
-            return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
+            return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {RESTORE_IT}")
 
 
 def _by_prefix(layout: DataKeys, topics: Iterable[str]) -> dict[str, list[str]]:
@@ -261,13 +256,8 @@ def _by_prefix(layout: DataKeys, topics: Iterable[str]) -> dict[str, list[str]]:
 
 def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
     if isinstance(error, ObjectArchived):
-        text = (
-            "It lies in an archive: existence, size and ETag were checked, its content cannot be. Restore it to have it read, or look at "
-            "later commits only (--since)."
-        )
+        checked = "It lies in an archive: existence, size and ETag were checked, its content cannot be."
+        text = f"{checked} Restore it to have it read, or look at later commits only (--since)."
         return Finding(FindingKind.ARCHIVED, file.key, text)
-    return Finding(
-        FindingKind.UNREADABLE,
-        file.key,
-        f"It cannot be read as {file.format} ({error}): damaged or overwritten. {AGAIN}",
-    )
+    text = f"It cannot be read as {file.format} ({error}): damaged or overwritten. {RESTORE_IT}"
+    return Finding(FindingKind.UNREADABLE, file.key, text)

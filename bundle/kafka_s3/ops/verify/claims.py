@@ -3,9 +3,9 @@
 The log's own fold says what follows from an entry; here all of it is kept, and checked. Segments of a topic-partition follow one another
 without a hole, but for gaps that entries declare. Damaged and missing entries are findings, not errors.
 
-A claimed key is kept as its 64-bit digest, salted anew in each run, so that tens of millions fit: that two keys of ten million share one
-happens once in 300,000 runs. An ETag is 32 bits: one of four billion objects that were overwritten with as many bytes passes for the one
-that is claimed. So are sizes: an object of 4 GiB more or less would be told by its ETag alone.
+A claimed key is kept as its 64-bit digest, with another salt in each run, so that tens of millions fit: that two keys of ten million
+share one happens once in 300,000 runs. An ETag is 32 bits: one of four billion objects that were overwritten with as many bytes passes for
+the one that is claimed. So are sizes: an object of 4 GiB more or less is found by its ETag alone.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import LogFold, Reset, Segment
-from kafka_s3.engine.log.history import closed_stretches, entries_of
+from kafka_s3.engine.log.history import scan_history
 from kafka_s3.engine.log.spill import SegmentStore
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged
@@ -74,9 +74,8 @@ def misplaced(segment: Segment) -> list[str]:
         inside = file.role is Role.DEAD_LETTER or segment.start <= file.first_offset <= file.last_offset < segment.until
         room = file.last_offset - file.first_offset + 1
         if file.first_offset > file.last_offset or not inside:
-            texts.append(
-                f"{file.key} has offsets {file.first_offset} to {file.last_offset}, outside of [{segment.start}, {segment.until})."
-            )
+            span, offsets = f"[{segment.start}, {segment.until})", f"{file.first_offset} to {file.last_offset}"
+            texts.append(f"{file.key} has offsets {offsets}, outside of {span}.")
         elif not 0 < file.records <= room:
             texts.append(f"{file.key} claims {file.records} records in {room} offsets.")
         if file.bytes != file.upload.size or file.key != file.upload.key:
@@ -220,13 +219,12 @@ class ClaimedKeys:
         return etag is None or int(self._etags[row]) == self._short(etag)
 
     def digest(self, text: str) -> int:
-        """What stands for a text."""
-        return int.from_bytes(
-            blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=self._salt).digest(), "little"
-        )
+        """The digest of a text."""
+        content = text.encode("utf-8", "surrogatepass")
+        return int.from_bytes(blake2b(content, digest_size=8, key=self._salt).digest(), "little")
 
     def _short(self, etag: str) -> int:
-        """What stands for an ETag; never NOT_LISTED."""
+        """An ETag in 32 bits; never NOT_LISTED."""
         return 1 + self.digest(etag) % LOW
 
     def _row(self, key: str) -> int | None:
@@ -325,7 +323,7 @@ class Claims:
             before = self.fold.frontier.get(tp)
             if before is None and self.fold.complete:
                 yield f"It moves {tp}, to which no entry before it gave a position."
-            elif before is not None and self.fold.is_sure(tp) and progress.frontier < before:
+            elif before is not None and tp in self.fold.sure and progress.frontier < before:
                 yield f"It moves {tp} back from {before} to {progress.frontier}, which only entries of kind position may."
 
     def _add_segment(self, segment: Segment, entry: CommitEntry) -> None:
@@ -347,36 +345,20 @@ class Claims:
 def read_claims(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Claims:
     """The claims of all entries with a version above `after`; what is wrong with the log itself is in `findings`."""
     claims = Claims(last_version=after)
-    for stretch, tables in closed_stretches(store, paths, after=after):
-        if tables is None:
-            _add_entries(store, paths, claims, until=stretch.last)
+    for key, entry in scan_history(store, paths, after=after):
+        name = key.rpartition("/")[2].removesuffix(".json")
+        version = int(name) if name.isdigit() else claims.last_version
+        if isinstance(entry, LogDamaged):
+            claims.add_damage(Finding(FindingKind.DAMAGED_ENTRY, key, f"{entry} {RESTORE}"))
+            claims.add(version, None)
         else:
-            for entry in entries_of(tables):
-                if entry.version > claims.last_version:
-                    claims.add(entry.version, entry)
-    _add_entries(store, paths, claims)
+            claims.add(version, entry)
     claims.keys.close()
     return claims
 
 
-def _add_entries(store: ObjectStore, paths: StatePaths, claims: Claims, *, until: int | None = None) -> None:
-    """Takes in the entries behind the last one, each as it lies in the bucket."""
-    after = claims.last_version
-    for info in store.list(f"{paths.root}commits/", start_after=paths.commit(after) if after >= 0 else ""):
-        name = info.key.rpartition("/")[2].removesuffix(".json")
-        version = int(name) if name.isdigit() else claims.last_version
-        if until is not None and version > until:
-            return
-        entry: CommitEntry | None = None
-        try:
-            entry = read_entry(store.get(info.key), key=info.key)
-        except LogDamaged as error:
-            claims.add_damage(Finding(FindingKind.DAMAGED_ENTRY, info.key, f"{error} {RESTORE}"))
-        claims.add(version, entry)
-
-
 def claimed_twice(claims: Claims) -> Iterator[Finding]:
-    """Keys that an entry claims although an earlier one does, whose offsets stood when it was written."""
+    """Keys that an entry claims although an earlier one does, whose segment was current when it was written."""
     versions = {version for repeated in claims.keys.repeated.values() for version in repeated}
     claimed: dict[str, list[tuple[int, DataFile]]] = {}
     numbered: dict[tuple[TopicPartition, int], list[tuple[int, int]]] = {}
@@ -389,11 +371,11 @@ def claimed_twice(claims: Claims) -> Iterator[Finding]:
                         claimed.setdefault(file.key, []).append((segment.version, file))
     for key, several in claimed.items():
         for (earlier, _), (later, file) in pairwise(sorted(several, key=lambda one: one[0])):
-            stood = (
+            current = (
                 not claims.segments.was_superseded(file.topic_partition, number, until, by=later)
                 for number, until in numbered.get((file.topic_partition, earlier), ())
             )
-            if file.role is not Role.POINTER and any(stood):
+            if file.role is not Role.POINTER and any(current):
                 text = f"Commit entries {earlier} and {later} both claim this object; the later has overwritten the earlier. {REPORT_IT}"
                 yield Finding(FindingKind.TWICE, key, text)
 

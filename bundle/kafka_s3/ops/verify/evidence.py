@@ -1,6 +1,6 @@
-"""What does Kafka have at the offsets of each segment? One scan per topic-partition, from which the segments take their records in turn.
+"""What does Kafka still have? The bounds of its logs, and the records of each segment.
 
-Memory holds the records of one segment, as digests.
+A topic-partition is scanned once, and its segments take their records in turn, so that memory holds those of one segment, as digests.
 """
 
 from __future__ import annotations
@@ -14,33 +14,22 @@ import pyarrow as pa
 
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.loop.topics import check_cluster
-from kafka_s3.kafka.envelopes import ENVELOPE
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
-from kafka_s3.ops.verify.bucket import Tell
+from kafka_s3.ops.kafka_records import KafkaRecords
+from kafka_s3.ops.verify.bucket import Notify
 from kafka_s3.ops.verify.check import SegmentRecords
 from kafka_s3.ops.verify.claims import Claims, Span
 from kafka_s3.ops.verify.expected import ByBytes, ByChain, Row
 from kafka_s3.ops.verify.form import Form, Letter
 
 
-class Cluster(Protocol):
-    """A cluster as the audit sees it. Methods raise KafkaUnavailable where it does not answer, SourceError where it refuses."""
+class Cluster(KafkaRecords, Protocol):
+    """A cluster as the audit sees it. Methods raise KafkaUnavailable, SourceError."""
 
     def cluster_id(self) -> str:
         """The cluster's id."""
-        ...
-
-    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        """The topics of these names that exist."""
-        ...
-
-    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Per topic-partition the log start."""
-        ...
-
-    def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Per topic-partition the offset after the last readable record."""
         ...
 
     def compacted(self, names: Sequence[str]) -> set[str]:
@@ -49,10 +38,6 @@ class Cluster(Protocol):
 
     def values(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[tuple[int, bytes | None]]:
         """Offset and value of the records with offsets in `[start, until)`, ascending."""
-        ...
-
-    def batches(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[pa.RecordBatch]:
-        """The same records whole, as a task reads them: `offset`, `timestamp`, `key`, `value` and `headers`."""
         ...
 
 
@@ -96,7 +81,7 @@ def _unchanged(
 
 
 def with_evidence(
-    segments: Iterable[Segment], span: Span, *, kafka: Cluster | None, bounds: Bounds | None, form: Form, tell: Tell
+    segments: Iterable[Segment], span: Span, kafka: Cluster | None, bounds: Bounds | None, *, form: Form, notify: Notify
 ) -> Iterator[tuple[Segment, SegmentRecords | None]]:
     """Each of a topic-partition's segments with Kafka's records of its offsets; None where Kafka has none of them any more.
 
@@ -114,10 +99,10 @@ def with_evidence(
                 yield segment, None
                 continue
             rows = list(cursor.within(segment.start, segment.until))
-            tell(f"Kafka {tp}", segment.until - start, end - start)
+            notify(f"Kafka {tp}", segment.until - start, end - start)
             yield segment, SegmentRecords(rows, _keeps(bounds, segment))
     finally:
-        cursor.close()
+        _close(cursor.source)
 
 
 def rows_of_letters(letters: Sequence[Letter], tp: TopicPartition, *, form: Form) -> list[Row]:
@@ -137,51 +122,32 @@ def _keeps(bounds: Bounds, segment: Segment) -> bool:
     return bounds.whole and segment.start >= bounds.start and segment.until <= bounds.head
 
 
-class _Cursor(Protocol):
-    """Records in ascending order, taken range by range."""
-
-    def within(self, start: int, until: int) -> Iterator[Row]:
-        """The next ones with offsets in `[start, until)`; those before are left out."""
-        ...
-
-    def close(self) -> None:
-        """Ends the scan."""
-        ...
-
-
-def _cursor(kafka: Cluster, tp: TopicPartition, start: int, *, until: int, form: Form) -> _Cursor:
-    if isinstance(form.expected, ByChain):
-        return _Batches(form.expected, tp, kafka.batches(tp, start, until=until) if until > start else iter(()))
-    return _Values(form.expected, kafka.values(tp, start, until=until) if until > start else iter(()))
-
-
 class _Values:
-    """Rows of values; one is read ahead."""
+    """Rows of values in ascending order, taken range by range; one is read ahead."""
 
     def __init__(self, expected: ByBytes | None, values: Iterator[tuple[int, bytes | None]]) -> None:
-        self._expected, self._values = expected, values
+        self._expected, self.source = expected, values
         self._next = next(values, None)
 
     def within(self, start: int, until: int) -> Iterator[Row]:
+        """The next ones with offsets in `[start, until)`; those before are left out."""
         while self._next is not None and self._next[0] < until:
             offset, value = self._next
             if offset >= start:
                 yield _row(self._expected, offset, value)
-            self._next = next(self._values, None)
-
-    def close(self) -> None:
-        _close(self._values)
+            self._next = next(self.source, None)
 
 
 class _Batches:
-    """Rows of whole records; of the batch that was read last the rest is kept."""
+    """The same of whole records; of the batch that was read last the rest is kept."""
 
     def __init__(self, expected: ByChain, tp: TopicPartition, batches: Iterator[pa.RecordBatch]) -> None:
-        self._expected, self._tp, self._batches = expected, tp, batches
+        self._expected, self._tp, self.source = expected, tp, batches
         self._batch: pa.RecordBatch | None = None
 
     def within(self, start: int, until: int) -> Iterator[Row]:
-        while (batch := self._batch or next(self._batches, None)) is not None:
+        """As `_Values` does."""
+        while (batch := self._batch or next(self.source, None)) is not None:
             first, end = np.searchsorted(batch.column("offset").to_numpy(), [start, until]).tolist()
             self._batch = batch.slice(end) if end < len(batch) else None
             if first < end:
@@ -189,11 +155,15 @@ class _Batches:
             if self._batch is not None:
                 return
 
-    def close(self) -> None:
-        _close(self._batches)
+
+def _cursor(kafka: Cluster, tp: TopicPartition, start: int, *, until: int, form: Form) -> _Values | _Batches:
+    if isinstance(form.expected, ByChain):
+        return _Batches(form.expected, tp, kafka.batches(tp, start, until=until) if until > start else iter(()))
+    return _Values(form.expected, kafka.values(tp, start, until=until) if until > start else iter(()))
 
 
 def _close(records: object) -> None:
+    """Ends a scan, which is a generator for a real cluster."""
     close = getattr(records, "close", None)
     if close is not None:
         close()

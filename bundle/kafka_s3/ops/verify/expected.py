@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.converters.whole_records import RecordDecoder
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText
@@ -30,16 +29,15 @@ from kafka_s3.ops.verify.digests import (
     pieces,
     text_lines,
 )
-from kafka_s3.run.wiring.conversion import inflated_columns, record_converters
 
 Digests: TypeAlias = Callable[[bytes], list[Digest] | None]
-"""The digests that the bytes of a Kafka value leave in an object, None where it cannot be told."""
+"""The digests that the bytes of a Kafka value leave in an object, None where they are not known."""
 RunDigests: TypeAlias = Callable[[Run], Sequence[list[Digest] | None]]
 """The same of each value of a run that has some."""
 
 
 class Row(NamedTuple):
-    """A record in Kafka: its offset, and the digests that its value leaves in an object; None where they cannot be told.
+    """A record in Kafka: its offset, and the digests that its value leaves in an object; None where they are not known.
 
     `null`: it leaves nothing, and counts as skipped: it has no value, or a transform drops it.
     """
@@ -67,13 +65,20 @@ class ByChain:
     """Rows of whole records, after the converters and transforms of the settings. Raises RegistryError where these need a registry that
     does not answer.
 
-    A record that they refuse is a dead letter, or was one under settings of before: what it left cannot be told.
+    A record that they refuse is a dead letter, or was one under settings of before: what it left is not known.
     """
 
-    def __init__(self, settings: Settings, digests: RunDigests, *, empty_for_null: bool) -> None:
-        self._decoder = record_converters(settings, fields=[])
-        self._digests, self._empty_for_null = digests, empty_for_null
-        self._inflates, self._memory = inflated_columns(settings), settings.number("writer.memory.bytes")
+    def __init__(
+        self,
+        decoder: Callable[[TopicPartition], RecordDecoder],
+        digests: RunDigests,
+        *,
+        empty_for_null: bool,
+        inflates: Sequence[str],
+        memory: int,
+    ) -> None:
+        self._decoder, self._digests, self._empty_for_null = decoder, digests, empty_for_null
+        self._inflates, self._memory = inflates, memory
         self._decoders: dict[TopicPartition, RecordDecoder] = {}
 
     def rows(self, topic_partition: TopicPartition, batch: pa.RecordBatch) -> list[Row]:
@@ -94,10 +99,8 @@ class ByChain:
         if run.tombstones and not self._empty_for_null:
             return {offset: Row(offset, (), null=True) for offset in offsets}
         found = self._digests(run)
-        return {
-            offset: Row(offset, None if one is None else tuple(one), null=one == [])
-            for offset, one in zip(offsets, found, strict=True)
-        }
+        pairs = zip(offsets, found, strict=True)
+        return {offset: Row(offset, None if one is None else tuple(one), null=one == []) for offset, one in pairs}
 
 
 # ------------------------------------------------------------ by the bytes

@@ -36,7 +36,7 @@ class Finding:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PartitionTally:
     """What was looked at of one topic-partition, offsets `[start, until)`.
 
@@ -95,10 +95,8 @@ class Report:
             return "Nothing to verify: the log has nothing of what was asked for."
         if not self.twice:
             return "Nothing found: every record is accounted for exactly once."
-        return (
-            f"Nothing is lost, but {self.twice:,} records are in the bucket twice: the position was set back, and what was written before "
-            "is still there."
-        )
+        why = "the position was set back, and what was written before is still there"
+        return f"Nothing is lost, but {self.twice:,} records are in the bucket twice: {why}."
 
     def document(self) -> dict[str, Any]:
         """The report as JSON has it."""

@@ -21,7 +21,7 @@ from typing import Any, Final
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.schemas.compatibility import Compatibility
-from kafka_s3.engine.control.settings_notes import NotedSettings, noted
+from kafka_s3.engine.control.stored_settings import NotedSettings
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.objects.block_gzip_form import Framing, Lines, Prefixed
 from kafka_s3.objects.readers import DAMAGE, avro_count, byte_rows, parquet_batches, sliced
@@ -37,7 +37,8 @@ from kafka_s3.ops.verify.expected import (
     texts,
     value_digests,
 )
-from kafka_s3.run.wiring.conversion import block_gzip_of, transform_chain
+from kafka_s3.run.wiring.conversion import block_gzip_of, inflated_columns, record_converters, transform_chain
+from kafka_s3.run.wiring.pipeline import noted_settings
 
 SHAPING: Final = (
     "value.converter", "key.converter", "header.converter", "transforms", "predicates", "format.", "json.decimal.format", "block.gzip.",
@@ -50,7 +51,7 @@ ACCESS: Final = (".registry.", ".auth.", ".ssl.", ".cache.")
 
 def shaping_settings(settings: Settings) -> dict[str, str]:
     """The settings given that shape values, secrets masked."""
-    return _shaping(noted(settings, epoch=0, at_ms=0))
+    return _shaping(noted_settings(settings, epoch=0, at_ms=0))
 
 
 def same_since(notes: Sequence[NotedSettings], now: Mapping[str, str]) -> tuple[int, list[str]]:
@@ -163,7 +164,13 @@ def _compared(settings: Settings, form: Form) -> Form:
     if of_bytes is None and (converter != "json" or _schemaless(settings)):
         of_bytes = value_digests(form.format, converter, separator=form.separator, digests=digests)
     if changed or of_bytes is None:
-        expected = ByChain(settings, _run_digests(settings, form, digests), empty_for_null=empty)
+        expected = ByChain(
+            record_converters(settings, fields=[]),
+            _run_digests(settings, form, digests),
+            empty_for_null=empty,
+            inflates=inflated_columns(settings),
+            memory=settings.number("writer.memory.bytes"),
+        )
         own = (one.transform.kind for one in configured_steps(settings).steps if one.transform.own)
         return replace(form, expected=expected, json=digests, own_steps=tuple(own))
     form = replace(form, expected=ByBytes(of_bytes, empty_for_null=empty), json=digests)
@@ -277,8 +284,8 @@ def _byte_values(file: DataFile, content: bytes, form: Form, compared: bool) -> 
 
 def _letter(line: Mapping[str, Any]) -> Letter:
     headers = tuple({"key": name, "value": _decoded(value)} for name, value in line["headers"])
-    place = line["topic"], line["partition"], line["offset"], line["timestamp"]
-    return Letter(*place, _decoded(line["key"]), _decoded(line["value"]), headers)
+    origin = line["topic"], line["partition"], line["offset"], line["timestamp"]
+    return Letter(*origin, _decoded(line["key"]), _decoded(line["value"]), headers)
 
 
 def _decoded(text: str | None) -> bytes | None:

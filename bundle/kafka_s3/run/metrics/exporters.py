@@ -134,8 +134,8 @@ def otlp_message(samples: Iterable[Sample], begun_ns: int, now_ns: int) -> Metri
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
     own = Resource({"service.name": "kafka-s3", "service.version": __version__})
-    places = {one: place for place, one in enumerate(INSTRUMENTS)}
-    in_order = sorted(samples, key=lambda sample: places[sample.instrument])
+    rank = {one: number for number, one in enumerate(INSTRUMENTS)}
+    in_order = sorted(samples, key=lambda sample: rank[sample.instrument])
     metrics = [
         _metric(instrument, list(group), begun_ns, now_ns)
         for instrument, group in groupby(in_order, key=lambda sample: sample.instrument)

@@ -39,7 +39,7 @@ WRITTEN, DEAD, SKIPPED = RESULTS = ("written", "dead_letter", "skipped")
 
 
 class SinkMetrics(Observer):
-    """The numbers of one sink. Thread-safe: the loop tells, and exporters read."""
+    """The numbers of one sink. Thread-safe: the loop counts, and exporters read."""
 
     def __init__(self, sink: str, *, inner: Observer, clock_ms: Callable[[], int]) -> None:
         self._sink, self.inner, self._clock_ms = sink, inner, clock_ms
@@ -53,7 +53,7 @@ class SinkMetrics(Observer):
             self._counts[one, (sink,)] = 0  # there from the start, so that the first growth is seen
 
     def attach(self, heartbeat: Callable[[], Heartbeat], requests: Callable[[], Requests]) -> None:
-        """Where to look for what nobody tells: the heartbeat, and the requests that the driver has sent since the last look."""
+        """Where to look for what no event brings: the heartbeat, and the requests that the driver has sent since the last look."""
         self._heartbeat, self._requests = heartbeat, requests
 
     def samples(self) -> Iterator[Sample]:
@@ -68,7 +68,7 @@ class SinkMetrics(Observer):
         if heartbeat is not None:
             yield from self._heartbeat_samples(heartbeat)
 
-    # ------------------------------------------------------------ the loop tells
+    # ------------------------------------------------------------ events of the loop
 
     def polled(self, backlog: Callable[[], Mapping[str, TopicBacklog]]) -> None:
         """What waits now."""

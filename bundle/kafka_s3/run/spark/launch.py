@@ -20,21 +20,29 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.report_form import outcome_of, outcome_text
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.kafka.reader.reach import check_reach
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import run_in_daemon
-from kafka_s3.model.protocols import Brokers, Observer, Source
+from kafka_s3.model.protocols import Brokers, Observer
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, reports_of
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.catalog import HOW_TO_KNOW, SparkCatalog
 from kafka_s3.run.spark.failures import SPARK_ERRORS, python_reason
-from kafka_s3.run.spark.progress import WatchedSource
-from kafka_s3.run.spark.source import DriverSource, ReadHereInstead, SparkSource, kafka_classes, reading_properties
-from kafka_s3.run.spark.tasks_source import TasksSource
+from kafka_s3.run.spark.progress import progress_of
+from kafka_s3.run.spark.source import (
+    DriverSource,
+    ReadRanges,
+    SparkSource,
+    TasksSource,
+    UnreadableFallback,
+    kafka_classes,
+    reading_properties,
+)
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -43,6 +51,136 @@ if TYPE_CHECKING:
 
 Decided = Callable[[str, str], None]
 REACHED: Final = "{}"
+
+
+def sink_on_spark(
+    settings: Settings, spark: SparkSession, *, observer: Observer | None = None, store: ObjectStore | None = None
+) -> Sink:
+    """A sink of resolved settings, not opened yet. `store` is the driver's view of the bucket, where there is one already."""
+    properties, watching = consumer_properties(settings), observer or Observer()
+    brokers = KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=properties)
+    choose = _reader_choice(settings, spark, properties, brokers, watching.decided)
+    return build_sink(
+        settings,
+        brokers,
+        source=SparkEngine(spark, choose, watching.reading),
+        store=store or S3Store(store_options(settings)),
+        clock_ms=now_ms,
+        observer=observer,
+        spark=_catalog(settings, spark),
+        background=lambda work: run_in_daemon(work, "retry"),
+    )
+
+
+def _reader_choice(
+    settings: Settings, spark: SparkSession, properties: Mapping[str, str], brokers: Brokers, decided: Decided
+) -> Callable[[TopicPartition], ReadRanges]:
+    """Who reads, by `tasks.run.on` and `kafka.reader`."""
+    servers, reader = settings.text("kafka.bootstrap.servers"), KafkaReader(settings.text("kafka.reader"))
+    consumer = reading_properties(properties, kafka_classes(os.environ))
+    spark_source = SparkSource(spark, settings, bootstrap_servers=servers, kafka=consumer)
+    on_driver = settings.text("tasks.run.on") == "driver"
+    by_spark = UnreadableFallback(
+        DriverSource(spark_source).run_on_driver if on_driver else spark_source.run_job,
+        settings,
+        PlainReader(servers, properties=properties),
+    ).run_with_fallback
+    if on_driver or reader is KafkaReader.SPARK:
+        return lambda _: by_spark
+    tasks = TasksSource(spark, settings, bootstrap_servers=servers, properties=properties).run_reading_tasks
+    if reader is KafkaReader.TASKS:
+        return lambda _: tasks
+    check = partial(Trial(servers, properties).check, spark)
+    return ReaderChoice(tasks, by_spark, check=check, brokers=brokers, decided=decided).choose
+
+
+def _catalog(settings: Settings, spark: SparkSession) -> SparkCatalog | None:
+    """What gives the sink's tables names, None where they have none. Raises ConfigError where Spark shall write them and cannot."""
+    if not settings.flag("delta.enable") or not settings.text("delta.table.name"):
+        return None
+    url = settings.text("delta.spark.bucket.url") or f"s3://{settings.text('s3.bucket.name')}"
+    catalog = SparkCatalog(spark, url)
+    if settings.text("delta.writer") == "spark" and not catalog.knows_delta():
+        raise ConfigError([Problem("delta.writer", "spark", f"cannot write tables here. {HOW_TO_KNOW}")])
+    return catalog
+
+
+# ------------------------------------------------------------ who reads
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEngine:
+    """The engine on Spark (`model.protocols.Source`): who reads is chosen by the first range, and `reading` is told how far it is."""
+
+    spark: SparkSession
+    choose: Callable[[TopicPartition], ReadRanges]
+    reading: Callable[[int, int], None]
+
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """One outcome per assignment, by the chosen reader. Raises the store's errors and SourceError, and what `choose` raises."""
+        if not assignments:
+            return []
+        read_ranges = self.choose(assignments[0].topic_partition)
+        with progress_of(self.spark, assignments, self.reading):
+            return read_ranges(assignments)
+
+
+class ReaderChoice:
+    """Finds the reader by trial, once: `check` raises as `Trial.check`. `decided` is called with the choice and the reason."""
+
+    def __init__(
+        self,
+        tasks: ReadRanges,
+        by_spark: ReadRanges,
+        *,
+        check: Callable[[TopicPartition], None],
+        brokers: Brokers,
+        decided: Decided,
+    ) -> None:
+        self._tasks = tasks
+        self._by_spark = by_spark
+        self._check = check
+        self._brokers = brokers
+        self._decided = decided
+        self._chosen: ReadRanges | None = None
+        self._lock = Lock()
+
+    def choose(self, place: TopicPartition) -> ReadRanges:
+        """The reader. Raises KafkaUnavailable, with nothing decided, where the brokers answer the driver no more than the tasks."""
+        with self._lock:
+            if self._chosen is None:
+                self._chosen = self._try(place)
+        return self._chosen
+
+    def _try(self, place: TopicPartition) -> ReadRanges:
+        failure = self._failure(place)
+        if isinstance(failure, KafkaUnavailable):
+            self._check_driver(place, failure)
+            failure = self._failure(place)  # it may have been over by the time that the driver asked
+        if failure is None:
+            self._decided(f"kafka.reader={KafkaReader.TASKS}", f"a task of Spark reached {place} by itself.")
+            return self._tasks
+        self._decided(
+            f"kafka.reader={KafkaReader.SPARK}",
+            f"the tasks cannot read for themselves: {str(failure).rstrip('.')}. If that is over, start again, or set kafka.reader=tasks.",
+        )
+        return self._by_spark
+
+    def _failure(self, place: TopicPartition) -> SourceError | None:
+        try:
+            self._check(place)
+        except SourceError as error:
+            return error
+        return None
+
+    def _check_driver(self, place: TopicPartition, failure: KafkaUnavailable) -> None:
+        """Raises KafkaUnavailable where the topic-partition's leader does not answer the driver either."""
+        try:
+            answered = place in self._brokers.heads([place])
+        except KafkaUnavailable:
+            answered = False
+        if not answered:
+            raise KafkaUnavailable(f"Who reads (kafka.reader=auto) is not decided while Kafka is away: {failure}")
 
 
 class KafkaReader(StrEnum):
@@ -79,115 +217,3 @@ class Trial:
         except SourceError as error:
             answer = outcome_text(TaskFailure(place, error))
         yield pa.RecordBatch.from_arrays([pa.array([answer])], names=["answer"])
-
-
-class ChosenSource:
-    """The engine whose reader is found by trial: `check` raises as `Trial.check`. `decided` is told the choice and the reason."""
-
-    def __init__(
-        self,
-        tasks: Source,
-        by_spark: Source,
-        *,
-        check: Callable[[TopicPartition], None],
-        brokers: Brokers,
-        decided: Decided,
-    ) -> None:
-        self._tasks = tasks
-        self._by_spark = by_spark
-        self._check = check
-        self._brokers = brokers
-        self._decided = decided
-        self._chosen: Source | None = None
-        self._lock = Lock()
-
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
-        """One report per assignment, by the chosen reader. Raises the store's errors and SourceError; KafkaUnavailable, with nothing
-        decided, where the brokers answer the driver no more than the tasks.
-        """
-        if not assignments:
-            return []
-        with self._lock:
-            if self._chosen is None:
-                self._chosen = self._choose(assignments[0].topic_partition)
-        return self._chosen.read(assignments)
-
-    def _choose(self, place: TopicPartition) -> Source:
-        failure = self._failure(place)
-        if isinstance(failure, KafkaUnavailable):
-            self._check_driver(place, failure)
-            failure = self._failure(place)  # it may have been over by the time that the driver asked
-        if failure is None:
-            self._decided(f"kafka.reader={KafkaReader.TASKS}", f"a task of Spark reached {place} by itself.")
-            return self._tasks
-        self._decided(
-            f"kafka.reader={KafkaReader.SPARK}",
-            f"the tasks cannot read for themselves: {str(failure).rstrip('.')}. If that is over, start again, or set kafka.reader=tasks.",
-        )
-        return self._by_spark
-
-    def _failure(self, place: TopicPartition) -> SourceError | None:
-        try:
-            self._check(place)
-        except SourceError as error:
-            return error
-        return None
-
-    def _check_driver(self, place: TopicPartition, failure: KafkaUnavailable) -> None:
-        """Raises KafkaUnavailable where the topic-partition's leader does not answer the driver either."""
-        try:
-            answered = place in self._brokers.heads([place])
-        except KafkaUnavailable:
-            answered = False
-        if not answered:
-            raise KafkaUnavailable(f"Who reads (kafka.reader=auto) is not decided while Kafka is away: {failure}")
-
-
-def sink_on_spark(
-    settings: Settings, spark: SparkSession, *, observer: Observer | None = None, store: ObjectStore | None = None
-) -> Sink:
-    """A sink of resolved settings, not opened yet. `store` is the driver's view of the bucket, where there is one already."""
-    servers = settings.text("kafka.bootstrap.servers")
-    properties = consumer_properties(settings)
-    brokers = KafkaBrokers(servers, properties=properties)
-    source = _source(settings, spark, properties, brokers, (observer or Observer()).decided)
-    return build_sink(
-        settings,
-        brokers,
-        source=source if observer is None else WatchedSource(source, spark, observer.reading),
-        store=store or S3Store(store_options(settings)),
-        clock_ms=now_ms,
-        observer=observer,
-        spark=_catalog(settings, spark),
-        background=lambda work: run_in_daemon(work, "retry"),
-    )
-
-
-def _source(
-    settings: Settings, spark: SparkSession, properties: Mapping[str, str], brokers: Brokers, decided: Decided
-) -> Source:
-    """Who reads, by `tasks.run.on` and `kafka.reader`."""
-    servers, reader = settings.text("kafka.bootstrap.servers"), KafkaReader(settings.text("kafka.reader"))
-    reading = reading_properties(properties, kafka_classes(os.environ))
-    by_spark = SparkSource(spark, settings, bootstrap_servers=servers, kafka=reading)
-    if settings.text("tasks.run.on") == "driver":
-        return ReadHereInstead(DriverSource(by_spark), settings, properties=properties)
-    instead = ReadHereInstead(by_spark, settings, properties=properties)
-    if reader is KafkaReader.SPARK:
-        return instead
-    tasks = TasksSource(spark, settings, bootstrap_servers=servers, properties=properties)
-    if reader is KafkaReader.TASKS:
-        return tasks
-    check = partial(Trial(servers, properties).check, spark)
-    return ChosenSource(tasks, instead, check=check, brokers=brokers, decided=decided)
-
-
-def _catalog(settings: Settings, spark: SparkSession) -> SparkCatalog | None:
-    """What gives the sink's tables names, None where they have none. Raises ConfigError where Spark shall write them and cannot."""
-    if not settings.flag("delta.enable") or not settings.text("delta.table.name"):
-        return None
-    url = settings.text("delta.spark.bucket.url") or f"s3://{settings.text('s3.bucket.name')}"
-    catalog = SparkCatalog(spark, url)
-    if settings.text("delta.writer") == "spark" and not catalog.knows_delta():
-        raise ConfigError([Problem("delta.writer", "spark", f"cannot write tables here. {HOW_TO_KNOW}")])
-    return catalog

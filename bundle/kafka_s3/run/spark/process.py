@@ -27,7 +27,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import name_in_logs
 from kafka_s3.run.spark.session import end_session, spark_session
 from kafka_s3.run.wiring.clients import ask_bucket, ask_kafka
-from kafka_s3.run.wiring.running import Metering, attended, metering, run_until_drained, run_until_stopped, stopping
+from kafka_s3.run.wiring.running import Metering, metering, open_session, run_until_drained, run_until_stopped, stopping
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -168,19 +168,19 @@ class Process:
 
         ask_bucket(settings, observer.preparing)
         # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
-        attendance_of = attended(settings, observer=observer, clock_ms=now_ms, meters=self.meters)
-        with attendance_of as attendance, stopping(self.stop):
+        opened = open_session(settings, observer=observer, clock_ms=now_ms, meters=self.meters)
+        with opened as sink_session, stopping(self.stop):
             ask_kafka(settings, observer.preparing)
             observer.preparing("starting Spark")
-            spark, channel = self.session.of(settings.name), attendance.channel
-            sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
+            spark, channel = self.session.of(settings.name), sink_session.channel
+            sink = sink_on_spark(settings, spark, observer=sink_session.heartbeat, store=sink_session.store)
             try:
                 if self.available_now:
                     run_until_drained(sink, settings, self.stop, close=self.close, channel=channel)
                 else:
                     run_until_stopped(sink, settings, self.stop, channel=channel)
             finally:
-                set_task_values(spark, attendance.heartbeat.current)
+                set_task_values(spark, sink_session.heartbeat.current)
 
 
 @contextmanager

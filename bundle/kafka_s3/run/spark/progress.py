@@ -1,7 +1,7 @@
-"""How far is Spark with what it reads? Told by Spark beside the job: tasks that are done, of those that there are.
+"""How far is Spark with what it reads? The tasks that are done, of those that there are.
 
-A task reads a topic-partition, so a round of few of them moves in large steps. Spark is asked through its status tracker; through Spark
-Connect it tells by itself, every two seconds (`spark.connect.progress.reportInterval`).
+A task reads a topic-partition, so a round of few of them moves in large steps. Spark is asked through its status tracker; Spark Connect
+reports by itself, every two seconds (`spark.connect.progress.reportInterval`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_s3.model.process import start_daemon
-from kafka_s3.model.protocols import Source
-from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.model.tasks import Assignment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,41 +30,37 @@ class TaskCount:
     done: int
 
 
-Told = Callable[[Iterable[TaskCount]], None]
+Report = Callable[[Iterable[TaskCount]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedSource:
-    """Tells `reading(records, wanted)` while it reads, in proportion to the tasks that are done.
+@contextmanager
+def progress_of(
+    spark: SparkSession, assignments: Sequence[Assignment], reading: Callable[[int, int], None]
+) -> Iterator[None]:
+    """Calls `reading(records, wanted)` now and then while the body runs its job, in proportion to the tasks that are done.
 
-    Nothing is told where Spark does not say: where the driver reads by itself, and through a Spark Connect older than 4.0.
+    Not where Spark does not say: where the driver reads by itself, and through a Spark Connect older than 4.0.
     """
+    wanted = sum(one.until - one.first_unread for one in assignments)
 
-    inner: Source
-    spark: SparkSession
-    reading: Callable[[int, int], None]
-
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
-        """What `inner` reads."""
-        wanted = sum(one.until - one.first_unread for one in assignments)
-        with _watched(self.spark, lambda stages: self._tell(stages, wanted)):
-            return self.inner.read(assignments)
-
-    def _tell(self, stages: Iterable[TaskCount], wanted: int) -> None:
+    def report(stages: Iterable[TaskCount]) -> None:
         known = list(stages)
         tasks = sum(stage.tasks for stage in known)
         if tasks:
-            self.reading(wanted * sum(stage.done for stage in known) // tasks, wanted)
+            reading(wanted * sum(stage.done for stage in known) // tasks, wanted)
+
+    with _watched(spark, report):
+        yield
 
 
-def _watched(spark: SparkSession, told: Told) -> AbstractContextManager[None]:
-    """Calls `told` with the stages now and then while the body runs."""
+def _watched(spark: SparkSession, report: Report) -> AbstractContextManager[None]:
+    """Calls `report` with the stages now and then while the body runs."""
     context = getattr(spark, "_sc", None)
     if context is not None:
         tracker, group = context.statusTracker(), uuid.uuid4().hex
         context.setJobGroup(group, "kafka-s3 reads")  # several sinks may share the session
-        return _beside(lambda: told(_active(tracker, group)))
-    return _told_by_connect(spark, told) if hasattr(spark, "registerProgressHandler") else nullcontext()
+        return _beside(lambda: report(_active(tracker, group)))
+    return _reported_by_connect(spark, report) if hasattr(spark, "registerProgressHandler") else nullcontext()
 
 
 def _active(tracker: Any, group: str) -> list[TaskCount]:
@@ -76,12 +71,12 @@ def _active(tracker: Any, group: str) -> list[TaskCount]:
 
 
 @contextmanager
-def _told_by_connect(spark: SparkSession, told: Told) -> Iterator[None]:
-    """What Spark Connect sends with a job's answers; what is only told must stop nothing."""
+def _reported_by_connect(spark: SparkSession, report: Report) -> Iterator[None]:
+    """What Spark Connect sends with a job's answers; a display that fails stops nothing."""
 
     def handle(*, stages: Iterable[Any] | None, **_: object) -> None:
         with suppress(Exception):
-            told([TaskCount(stage.num_tasks, stage.num_completed_tasks) for stage in stages or ()])
+            report([TaskCount(stage.num_tasks, stage.num_completed_tasks) for stage in stages or ()])
 
     spark.registerProgressHandler(handle)
     try:
@@ -92,7 +87,7 @@ def _told_by_connect(spark: SparkSession, told: Told) -> Iterator[None]:
 
 @contextmanager
 def _beside(look: Callable[[], None]) -> Iterator[None]:
-    """Calls `look` now and then while the body runs, until it fails: what is only told must stop nothing."""
+    """Calls `look` now and then while the body runs, until it fails: a display stops nothing."""
     over = Event()
 
     def look_until_over() -> None:

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import gc
 import itertools
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
+from operator import itemgetter
 from queue import Empty, Queue
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from zipimport import zipimporter
 
 import numpy as np
@@ -28,74 +27,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.log.report_form import outcome_text
 from kafka_s3.engine.task.worker import Pipeline
+from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.errors import EngineDied, SinkError, TaskTimedOut
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.process import start_daemon
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.failures import AFTER_DEATH
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.conversion import names_schemas, reads_envelopes
 from kafka_s3.run.wiring.pipeline import has_reporter, make_pipeline
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
-ROWS_PER_BATCH: Final = 16_384
-SMALL_BYTES: Final = 4096
-"""Times the rows of a batch: 64 MiB, which is Spark's own bound of bytes."""
 NO_TIMESTAMP_MS: Final = -1
-PLACE: Final = "place"
-
-
-class ReadMode(Enum):
-    """Which records of a range cross."""
-
-    PLAIN = auto()
-    """The small ones whose schema, if any, is named in their bytes; the rows of a batch are limited."""
-    ALL = auto()
-    """Every one; the bytes of a batch are limited, too."""
-
-
-class OversizedRecord(SinkError):
-    """A range of which the plain records were read holds others."""
-
-
-def by_place(batches: Iterable[pa.RecordBatch], offset_bits: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The batches, cut where a topic-partition ends and the next begins, with the topic-partition's number."""
-    for batch in batches:
-        if not len(batch):
-            continue
-        places = _positive(batch) >> offset_bits
-        starts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
-        for start, stop in pairwise(starts):
-            yield int(places[start]), batch.slice(start, stop - start)
-
-
-def unpacked(batch: pa.RecordBatch, offset_bits: int) -> pa.RecordBatch:
-    """The batch with its offsets, and null for Kafka's "no timestamp". Raises OversizedRecord."""
-    packed = batch.column(PLACE).to_numpy()
-    if packed.min() < 0:
-        raise OversizedRecord(f"a record has more than {SMALL_BYTES} bytes or names its schema in a header")
-    offsets = pa.array(packed & ((1 << offset_bits) - 1))
-    batch = batch.set_column(batch.schema.get_field_index(PLACE), "offset", offsets)
-    index = batch.schema.get_field_index("timestamp")
-    times = batch.column(index)
-    none = pc.equal(times, NO_TIMESTAMP_MS)
-    if not pc.any(none).as_py():
-        return batch
-    return batch.set_column(index, "timestamp", pc.if_else(none, pa.scalar(None, pa.int64()), times))
-
-
-def last_offset(batch: pa.RecordBatch, offset_bits: int) -> int:
-    """The offset of a batch's last record."""
-    return int(_positive(batch)[-1]) & ((1 << offset_bits) - 1)
-
-
-def _positive(batch: pa.RecordBatch) -> Longs:
-    """Number and offset of each record, also of one that did not cross."""
-    packed: Longs = batch.column(PLACE).to_numpy()
-    return packed if packed.min() >= 0 else np.where(packed < 0, -1 - packed, packed)
+REPORT: Final = "report string"
+"""What tasks give back to the driver: a row for each topic-partition, with its outcome as text."""
 
 
 T = TypeVar("T")
@@ -123,6 +70,11 @@ class TaskTime:
 
     seconds: float
     begun_s: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of_task(cls, settings: Settings) -> TaskTime:
+        """The time of a task that begins now (`task.timeout.ms`)."""
+        return cls(settings.number("task.timeout.ms") / 1000)
 
     def is_late(self) -> bool:
         """Whether no more should be begun."""
@@ -161,7 +113,6 @@ def within(limit: TaskTime, items: Iterator[T], *, give_up: Callable[[], None]) 
         yield item  # type: ignore[misc]  # an item is what the iterator gave
 
 
-READ_AGAIN = "read_again"
 COLLECT_AFTER = 50_000
 """So many new objects, and a worker looks for garbage among them. By itself Python looks after 700: with thousands of open files, which
 are no garbage, it would spend a third of its time on that. What a task leaves Spark's worker collects."""
@@ -169,117 +120,125 @@ SINKS = 32
 """For so many configurations a worker keeps what it has made; those not used for the longest go first."""
 
 
+NUMBER: Final = "id"
+"""The column of `spark.range` that tells a task which of the shares is its own."""
+
+
+@dataclass(frozen=True)
+class ReadingTask:
+    """The function that Spark ships to its workers where they read for themselves.
+
+    `shares` are what each task reads; `properties` the consumer's, by their Java names.
+    """
+
+    settings: Settings
+    shares: tuple[tuple[Assignment, ...], ...]
+    bootstrap_servers: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One row per topic-partition of this task's share: its outcome. None of them is a matter of the others."""
+        for batch in batches:
+            for number in batch.column(NUMBER).to_pylist():
+                yield from map(report_row, self._outcomes(self.shares[number]))
+        forget_archives()
+
+    def _outcomes(self, share: tuple[Assignment, ...]) -> Iterator[TaskOutcome]:
+        if is_repeated():
+            yield from (died(wanted.topic_partition) for wanted in share)
+            return
+        limit, done = TaskTime.of_task(self.settings), 0
+        try:
+            for outcome in within(limit, self._process_share(share, limit), give_up=lambda: give_up(self.settings)):
+                done += 1
+                yield outcome
+        except SinkError as error:
+            yield TaskFailure(share[done].topic_partition, _about(share[done], error))
+            yield from map(postponed_report, share[done + 1 :])
+
+    def _process_share(self, share: tuple[Assignment, ...], limit: TaskTime) -> Iterator[TaskOutcome]:
+        from kafka_s3.kafka.reader.reader import RangeReader  # here: the driver need not load and compile it
+
+        reader = RangeReader(self.bootstrap_servers, self.properties, read_scope(self.settings))
+        ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
+        with closing(reader.read_ranges(ranges)) as readings:
+            for wanted, (_, batches) in zip(share, readings, strict=True):
+                yield postponed_report(wanted) if limit.is_late() else process(self.settings, wanted, batches, limit)
+
+
+def _about(wanted: Assignment, error: SinkError) -> SinkError:
+    """The error, whose text names the topic-partition."""
+    text = str(error)
+    return error if str(wanted.topic_partition) in text else type(error)(f"{wanted.topic_partition}: {text}")
+
+
+def read_scope(settings: Settings) -> ReadScope:
+    """How much of each record is read: keys and headers where they are stored, or where a record may become a dead letter.
+
+    Without tolerance a reporter makes dead letters, too: of null values, and of the record at which the sink stops.
+    """
+    tolerant = settings.text("errors.tolerance") == "all"
+    if tolerant or has_reporter(settings) or reads_envelopes(settings):
+        return ReadScope.ENVELOPES
+    return ReadScope.SCHEMA_NAMES if names_schemas(settings) else ReadScope.VALUES
+
+
 @dataclass(frozen=True)
 class Task:
-    """The function that Spark ships to its workers: resolved settings (secrets inside, never in Spark's configuration) and assignments."""
+    """The function that Spark ships to its workers for records that Spark reads: settings (secrets inside, never in Spark's configuration)
+    and the assignments of the whole job.
+    """
 
     settings: Settings
     assignments: tuple[Assignment, ...]
 
-    @property
-    def keeps_envelopes(self) -> bool:
-        """Whether keys and headers are read: where they are stored, or a record may become a dead letter.
-
-        Without tolerance a reporter makes dead letters, too: of null values, and of the record at which the sink stops.
-        """
-        tolerant = self.settings.text("errors.tolerance") == "all"
-        return tolerant or has_reporter(self.settings) or reads_envelopes(self.settings)
-
-    @property
-    def keeps_schema_names(self) -> bool:
-        """Whether the headers that name a record's schema are read."""
-        return names_schemas(self.settings)
-
-    @cached_property
-    def first_places(self) -> dict[str, int]:
-        """The number of each topic's partition 0 among the topic-partitions of this job; the others follow it."""
-        partitions: dict[str, int] = {}
-        for topic, partition in sorted(a.topic_partition for a in self.assignments):
-            partitions[topic] = partition + 1
-        return dict(zip(partitions, itertools.accumulate(partitions.values(), initial=0), strict=False))
-
-    @cached_property
-    def offset_bits(self) -> int:
-        """How many of a record's 63 bits hold its offset, below its topic-partition's number. Raises SinkError where they do not do."""
-        bits = 63 - max([1, *map(self.place, self.assignments)]).bit_length()
-        highest = max((a.until for a in self.assignments), default=0)
-        if highest >= 1 << bits:
-            raise SinkError(
-                f"Offset {highest} and {len(self.assignments)} topic-partitions are too much for one job: lower tasks.max."
-            )
-        return bits
-
-    def place(self, wanted: Assignment) -> int:
-        """The number that stands for the topic-partition in the rows of this job."""
-        return self.first_places[wanted.topic_partition.topic] + wanted.topic_partition.partition
-
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row per topic-partition of this task: its outcome. Raises TaskTimedOut."""
         gc.set_threshold(COLLECT_AFTER)
-        limit = TaskTime(self.settings.number("task.timeout.ms") / 1000)
-        rows = self._deaths(batches) if is_repeated() else self._rows(batches, limit)
-        yield from map(report_row, within(limit, rows, give_up=lambda: give_up(self.settings)))
+        limit = TaskTime.of_task(self.settings)
+        outcomes = within(limit, self._outcomes(batches, limit), give_up=lambda: give_up(self.settings))
+        yield from map(report_row, outcomes)
         forget_archives()
 
-    def _rows(self, batches: Iterable[pa.RecordBatch], limit: TaskTime) -> Iterator[str]:
-        pipeline, store = tools(self.settings)
-        places, bits = {self.place(a): a for a in self.assignments}, self.offset_bits
-        for place, group in itertools.groupby(by_place(batches, bits), key=lambda item: item[0]):
-            unpacked_batches = (unpacked(batch, bits) for _, batch in group)
-            yield self._row(pipeline, places[place], unpacked_batches, store, limit)
-
-    def _deaths(self, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-        places, bits = {self.place(a): a.topic_partition for a in self.assignments}, self.offset_bits
-        for place, _ in itertools.groupby(by_place(batches, bits), key=lambda item: item[0]):
-            yield outcome_text(died(places[place]))
-
-    def without_records(self, wanted: Assignment) -> TaskOutcome:
-        """The outcome of a range that holds no records (only gaps): made where the loop runs."""
-        return self.here(wanted, [])
-
-    def here(self, wanted: Assignment, batches: Iterable[pa.RecordBatch]) -> TaskOutcome:
-        """The outcome of a range whose records are at hand where the loop runs, in the columns that `Pipeline.process` takes."""
-        pipeline, store = tools(self.settings)
-        limit = TaskTime(self.settings.number("task.timeout.ms") / 1000)
-        return with_requests(pipeline.outcome(wanted, batches, store, is_late=limit.is_late), store)
-
-    def _row(
-        self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store, limit: TaskTime
-    ) -> str:
-        if limit.is_late():
-            for _ in batches:  # Spark sends what it has read
-                pass
-            return outcome_text(postponed_report(wanted))
-        watched = _Oversized(batches)
-        outcome = pipeline.outcome(wanted, watched, store, is_late=limit.is_late)
-        if watched.met:
-            return json.dumps({READ_AGAIN: wanted.topic_partition})
-        return outcome_text(with_requests(outcome, store))
+    def _outcomes(self, batches: Iterable[pa.RecordBatch], limit: TaskTime) -> Iterator[TaskOutcome]:
+        wanted, repeated = {one.topic_partition: one for one in self.assignments}, is_repeated()
+        for topic_partition, group in itertools.groupby(by_topic_partition(batches), key=itemgetter(0)):
+            if repeated:
+                yield died(topic_partition)
+            elif limit.is_late():
+                for _ in group:  # Spark sends what it has read
+                    pass
+                yield postponed_report(wanted[topic_partition])
+            else:
+                yield process(self.settings, wanted[topic_partition], (batch for _, batch in group), limit)
 
 
-class _Oversized:
-    """Batches, and whether one of them holds a record that only another selection of columns can bring."""
-
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self.met = False
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self._batches
-        except OversizedRecord:
-            self.met = True
-            raise
+def by_topic_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """The batches as the pipeline takes them, cut where a topic-partition ends and the next begins."""
+    for batch in batches:
+        topics, partitions = batch.column("topic").dictionary_encode(), batch.column("partition").to_numpy()
+        changes = (np.diff(topics.indices.to_numpy()) != 0) | (np.diff(partitions) != 0)
+        starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batch)] if len(batch) else []
+        for start, stop in pairwise(starts):
+            yield TopicPartition(topics[start].as_py(), int(partitions[start])), _with_null_times(batch[start:stop])
 
 
-def place_to_read_again(row: str) -> TopicPartition | None:
-    """The topic-partition that has to be read in full, where the row says that instead of a report."""
-    place = json.loads(row).get(READ_AGAIN)
-    return None if place is None else TopicPartition(*place)
+def _with_null_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with null for Kafka's "no timestamp"."""
+    index = batch.schema.get_field_index("timestamp")
+    times = batch.column(index)
+    none = pc.equal(times, NO_TIMESTAMP_MS)
+    if not pc.any(none).as_py():
+        return batch
+    return batch.set_column(index, "timestamp", pc.if_else(none, pa.scalar(None, pa.int64()), times))
 
 
-def with_requests(outcome: TaskOutcome, store: S3Store) -> TaskOutcome:
-    """The outcome; a report with the requests that the store has sent since the last one."""
+def process(
+    settings: Settings, wanted: Assignment, batches: Iterable[pa.RecordBatch], limit: TaskTime | None = None
+) -> TaskOutcome:
+    """The outcome of a range whose records are at hand in this process; a report has the requests that the store has sent for it."""
+    pipeline, store = tools(settings)
+    outcome = pipeline.outcome(wanted, batches, store, is_late=(limit or TaskTime.of_task(settings)).is_late)
     return replace(outcome, requests=store.requests.taken()) if isinstance(outcome, TaskReport) else outcome
 
 
@@ -293,9 +252,9 @@ def give_up(settings: Settings) -> None:
     abandon_consumers()
 
 
-def report_row(report: str) -> pa.RecordBatch:
-    """A report, or what stands for it, as the row that the driver gets."""
-    return pa.RecordBatch.from_arrays([pa.array([report])], names=["report"])
+def report_row(outcome: TaskOutcome) -> pa.RecordBatch:
+    """An outcome as the row that the driver gets."""
+    return pa.RecordBatch.from_arrays([pa.array([outcome_text(outcome)])], names=["report"])
 
 
 def tools(settings: Settings) -> tuple[Pipeline, S3Store]:
@@ -334,67 +293,3 @@ def forget_archives() -> None:
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[path]
-
-
-if TYPE_CHECKING:
-    from kafka_s3.kafka.reader.messages import ReadScope
-
-NUMBER = "id"
-"""The column of `spark.range` that tells a task which of the shares is its own."""
-
-
-@dataclass(frozen=True)
-class ReadingTask:
-    """The function that Spark ships to its workers. `shares` are what each task reads; `properties` the consumer's, by their Java names."""
-
-    task: Task
-    shares: tuple[tuple[Assignment, ...], ...]
-    bootstrap_servers: str
-    properties: Mapping[str, str] = field(repr=False)
-
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row per topic-partition of this task's share: its outcome. None of them is a matter of the others."""
-        for batch in batches:
-            for number in batch.column(NUMBER).to_pylist():
-                yield from map(report_row, map(outcome_text, self._outcomes(self.shares[number])))
-        forget_archives()
-
-    def _outcomes(self, share: tuple[Assignment, ...]) -> Iterator[TaskOutcome]:
-        if is_repeated():
-            yield from (died(wanted.topic_partition) for wanted in share)
-            return
-        settings, done = self.task.settings, 0
-        limit = TaskTime(settings.number("task.timeout.ms") / 1000)
-        try:
-            for outcome in within(limit, self._read(share, limit), give_up=lambda: give_up(settings)):
-                done += 1
-                yield outcome
-        except SinkError as error:
-            yield TaskFailure(share[done].topic_partition, _about(share[done], error))
-            yield from map(postponed_report, share[done + 1 :])
-
-    def _read(self, share: tuple[Assignment, ...], limit: TaskTime) -> Iterator[TaskOutcome]:
-        from kafka_s3.kafka.reader.reader import RangeReader  # here: the driver need not load and compile it
-
-        pipeline, store = tools(self.task.settings)
-        reader = RangeReader(self.bootstrap_servers, self.properties, self._part())
-        ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
-        with closing(reader.read(ranges)) as readings:
-            for wanted, (_, batches) in zip(share, readings, strict=True):
-                if limit.is_late():
-                    yield postponed_report(wanted)
-                else:
-                    yield with_requests(pipeline.outcome(wanted, batches, store, is_late=limit.is_late), store)
-
-    def _part(self) -> ReadScope:
-        from kafka_s3.kafka.reader.messages import ReadScope
-
-        if self.task.keeps_envelopes:
-            return ReadScope.ENVELOPES
-        return ReadScope.SCHEMA_NAMES if self.task.keeps_schema_names else ReadScope.VALUES
-
-
-def _about(wanted: Assignment, error: SinkError) -> SinkError:
-    """The error, whose text names the topic-partition."""
-    text = str(error)
-    return error if str(wanted.topic_partition) in text else type(error)(f"{wanted.topic_partition}: {text}")

@@ -6,6 +6,7 @@ What is refused, or silent, ends the start at once; a topic that is not there ye
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 
@@ -14,9 +15,11 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.reach import why_out_of_reach
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Brokers, Topic
 from kafka_s3.model.text import Secret
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import quick, store_options
+from kafka_s3.store.options import quick
 from kafka_s3.store.s3 import S3Store
 
 
@@ -40,17 +43,35 @@ def brokers_of(settings: Settings) -> KafkaBrokers:
     return KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
 
 
-def ask_bucket(settings: Settings, tell: Callable[[str], None]) -> None:
+def group_of(settings: Settings) -> str:
+    """The consumer group of the connector, and of the mirrored offsets."""
+    return settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
+
+
+def wanted_topics(settings: Settings, brokers: Brokers) -> list[str]:
+    """The topics that the configuration names, or that its pattern matches now. Raises SourceError."""
+    pattern = settings.optional_text("topics.regex")
+    if not pattern:
+        return list(settings.names("topics"))
+    return [name for name in brokers.topic_names() if re.fullmatch(pattern, name)]
+
+
+def configured_topics(settings: Settings, brokers: Brokers) -> dict[str, Topic]:
+    """The configured topics that Kafka has."""
+    return brokers.describe(wanted_topics(settings, brokers))
+
+
+def ask_bucket(settings: Settings, notify: Callable[[str], None]) -> None:
     """Lists the sink's state. Raises StorageError where the bucket is not there, refuses, or does not answer."""
     options = store_options(settings)
-    tell(f"asking the bucket s3://{options.bucket}" + (f" at {options.endpoint_url}" if options.endpoint_url else ""))
+    notify(f"asking the bucket s3://{options.bucket}" + (f" at {options.endpoint_url}" if options.endpoint_url else ""))
     with closing(S3Store(quick(options, tries=1))) as store:
         next(store.list(state_paths(settings).root), None)
 
 
-def ask_kafka(settings: Settings, tell: Callable[[str], None]) -> None:
+def ask_kafka(settings: Settings, notify: Callable[[str], None]) -> None:
     """Describes the cluster and the topics. Raises SourceError where the brokers refuse or do not answer."""
-    tell(f"asking Kafka at {settings.text('kafka.bootstrap.servers')}")
+    notify(f"asking Kafka at {settings.text('kafka.bootstrap.servers')}")
     brokers = brokers_of(settings)
     brokers.cluster_id()
     brokers.describe(settings.names("topics"))

@@ -49,159 +49,6 @@ if TYPE_CHECKING:
     from kafka_s3.connect.registry.glue import GlueOptions
 
 
-COMPONENTS: Final = {
-    ours: java for java, ours in CONVERTERS.items() if ours in REGISTRY_CONVERTERS - CONFLUENT_CONVERTERS
-}
-"""Whom dead letters name, where it is not Confluent's converter."""
-
-
-class OpenRegistry(SchemaRegistry, Protocol):
-    """A registry that is closed when done."""
-
-    def close(self) -> None:
-        """Closes the connections."""
-        ...
-
-
-def registry_of(
-    settings: Settings, converter: str, *, timeout_s: float | None = None, retries: int | None = None
-) -> tuple[OpenRegistry, str]:
-    """The registry of `key.converter` or `value.converter`, and its address for a report; it is asked nothing yet.
-
-    Raises ValueError where its settings do not go together. A registry's packages are imported where it is used.
-    """
-    limits = {"timeout_s": timeout_s, "retries": retries} if timeout_s is not None else {}
-    match settings.text(converter):
-        case name if name in GLUE_CONVERTERS:
-            from kafka_s3.connect.registry.glue import GlueRegistry
-
-            glue = glue_options(settings, converter)
-            if timeout_s is not None:
-                glue = replace(glue, timeout_s=timeout_s, attempts=1 + (retries or 0))
-            return GlueRegistry(glue), glue.shown_urls
-        case "apicurio_avro":
-            from kafka_s3.connect.registry.apicurio import ApicurioOptions, ApicurioRegistry
-
-            http = replace(apicurio_options(settings, converter), **limits)  # type: ignore[arg-type]
-            asked = ApicurioOptions(http, apicurio_ids(settings, converter), Language.AVRO)
-            return ApicurioRegistry(asked), http.shown_urls
-        case _:
-            from kafka_s3.connect.registry.client import RegistryClient
-
-            options = replace(registry_options(settings, converter), **limits)  # type: ignore[arg-type]
-            return RegistryClient(options), options.shown_urls
-
-
-def framing_of(settings: Settings, converter: str) -> Framing:
-    """Where the records of a converter name their schemas."""
-    match settings.text(converter):
-        case name if name in GLUE_CONVERTERS:
-            return Framing.GLUE
-        case "apicurio_avro":
-            return apicurio_framing(settings, converter)
-        case _:
-            return Framing.CONFLUENT
-
-
-def glue_options(settings: Settings, converter: str) -> GlueOptions:
-    """How AWS Glue is reached: by AWS's default chain, as in Connect, or by the bucket's service credential of Unity Catalog.
-
-    Raises ValueError where no region is known.
-    """
-    from kafka_s3.connect.registry.glue import GlueOptions
-    from kafka_s3.store.credentials import Credentials, Provider, default_region
-    from kafka_s3.store.options import store_options
-
-    region = settings.text(f"{converter}.region") or default_region()
-    if not region:
-        raise ValueError("names no region of AWS Glue: set it, or AWS_REGION.")
-    bucket = store_options(settings).credentials
-    return GlueOptions(
-        region,
-        endpoint=settings.text(f"{converter}.endpoint") or None,
-        credentials=bucket if bucket.provider is Provider.SERVICE_CREDENTIAL else Credentials(),
-        proxy=settings.text(f"{converter}.proxyUrl") or None,
-        cache_size=settings.number(f"{converter}.cacheSize"),
-    )
-
-
-GLUE_VERSION: Final = 1
-"""The version that Glue's converter gives every Protobuf schema."""
-PROTOBUF_FLAGS: Final = (
-    "optional_for_nullables", "optional_for_proto2", "wrapper_for_nullables", "wrapper_for_raw_primitives", "generate_index_for_unions",
-    "generate_struct_for_nulls", "int_for_enums", "flatten_unions", "enhanced_protobuf_schema_support",
-)  # fmt: skip
-"""The settings of Confluent's Protobuf converter."""
-
-
-def payload_decoders(settings: Settings, converter: str, fields: frozenset[str] | None) -> tuple[Language, MakeDecoder]:
-    """The schema language of a converter, and what decodes it; where `fields` are given, Avro need decode no others."""
-    match settings.text(converter):
-        case "json_schema" | "glue_json_schema":
-            return Language.JSON, partial(_json_schema, settings, converter)
-        case "protobuf":
-            return Language.PROTOBUF, partial(_protobuf, settings, converter)
-        case "glue_protobuf":
-            return Language.PROTOBUF, _glue_protobuf
-        case _:
-            return Language.AVRO, _avro(settings, converter, fields)
-
-
-def _avro(settings: Settings, converter: str, fields: frozenset[str] | None) -> MakeDecoder:
-    from kafka_s3.connect.converters.avro import AvroPayloads
-
-    options = AvroOptions(
-        enhanced=settings.flag(f"{converter}.enhanced.avro.schema.support"),
-        meta_data=settings.flag(f"{converter}.connect.meta.data"),
-        scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
-    )
-    return lambda schema, indexes, version: AvroPayloads(schema, options, version=version, fields=fields)
-
-
-def _json_schema(
-    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
-) -> PayloadDecoder:
-    from kafka_s3.connect.converters.json_schema import JsonSchemaPayloads
-    from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions
-
-    options = JsonSchemaOptions(
-        optional_for_nonrequired=settings.flag(f"{converter}.use.optional.for.nonrequired"),
-        fail_invalid=settings.flag(f"{converter}.json.fail.invalid.schema"),
-    )
-    if settings.text(converter) == "glue_json_schema":
-        options = replace(options, name_key="connect.name", doc_key="connect.doc")
-    return JsonSchemaPayloads(schema, options, version=version)
-
-
-def _protobuf(
-    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
-) -> PayloadDecoder:
-    from kafka_s3.connect.converters.protobuf import ProtobufPayloads
-    from kafka_s3.connect.schemas.protobuf import ProtobufOptions
-    from kafka_s3.connect.schemas.protobuf_descriptors import message_type
-
-    options = ProtobufOptions(
-        **{name: settings.flag(f"{converter}.{name.replace('_', '.')}") for name in PROTOBUF_FLAGS}
-    )
-    return ProtobufPayloads(message_type(schema, indexes), options, version=version)
-
-
-def _glue_protobuf(schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None) -> PayloadDecoder:
-    """By the rules of Glue's ProtobufSchemaConverter: absent messages hold their defaults, and a oneof has its own name."""
-    from kafka_s3.connect.converters.protobuf import ProtobufPayloads
-    from kafka_s3.connect.schemas.protobuf import ProtobufOptions
-    from kafka_s3.connect.schemas.protobuf_descriptors import message_type_at
-
-    options = ProtobufOptions(
-        optional_for_nullables=True,
-        wrapper_for_raw_primitives=False,
-        generate_index_for_unions=False,
-        default_messages=True,
-        enhanced_protobuf_schema_support=True,
-    )
-    return ProtobufPayloads(message_type_at(schema, indexes[0]), options, version=GLUE_VERSION)
-
-
 MakeConverter: TypeAlias = Callable[[str], Converter]
 SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
 
@@ -286,23 +133,6 @@ def _reads_keys(settings: Settings) -> bool:
     return Role.KEY in asked or (settings.strict and fallible)
 
 
-def block_gzip_of(settings: Settings) -> BlockGzip:
-    """The variant that a configuration stands for, by its `block.gzip.` keys."""
-    return BlockGzip(_framing(settings), settings.number("block.gzip.block.size"), not settings.strict)
-
-
-def _framing(settings: Settings) -> BlockFraming:
-    if settings.text("block.gzip.dialect") == "original":
-        return Lines()
-    if settings.text("block.gzip.format") == "binary":
-        return Prefixed(settings.flag("block.gzip.include.keys"))
-    key = settings.optional_text("block.gzip.key.delimiter")
-    value = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
-    if key is None:
-        return Delimited(value)
-    return Delimited(value, delimiter_bytes(key, settings.text("block.gzip.key.encoding")))
-
-
 def inflated_columns(settings: Settings) -> tuple[str, ...]:
     """The columns of Kafka's records that name schemas of AWS Glue, whose serializers may have compressed them, record by record."""
     read = {"value": True, "key": _reads_keys(settings)}
@@ -369,6 +199,23 @@ def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = N
             return lambda topic: JsonEnvelope() if envelope else JsonValues()
 
 
+def block_gzip_of(settings: Settings) -> BlockGzip:
+    """The variant that a configuration stands for, by its `block.gzip.` keys."""
+    return BlockGzip(_framing(settings), settings.number("block.gzip.block.size"), not settings.strict)
+
+
+def _framing(settings: Settings) -> BlockFraming:
+    if settings.text("block.gzip.dialect") == "original":
+        return Lines()
+    if settings.text("block.gzip.format") == "binary":
+        return Prefixed(settings.flag("block.gzip.include.keys"))
+    key = settings.optional_text("block.gzip.key.delimiter")
+    value = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
+    if key is None:
+        return Delimited(value)
+    return Delimited(value, delimiter_bytes(key, settings.text("block.gzip.key.encoding")))
+
+
 def catalog_of(
     settings: Settings,
     role: Role,
@@ -391,6 +238,161 @@ def catalog_of(
         framing_of(settings, converter),
         COMPONENTS.get(settings.text(converter), ""),
         settings.number("writer.memory.bytes") // 2,
+    )
+
+
+def payload_decoders(settings: Settings, converter: str, fields: frozenset[str] | None) -> tuple[Language, MakeDecoder]:
+    """The schema language of a converter, and what decodes it; where `fields` are given, Avro need decode no others."""
+    match settings.text(converter):
+        case "json_schema" | "glue_json_schema":
+            return Language.JSON, partial(_json_schema, settings, converter)
+        case "protobuf":
+            return Language.PROTOBUF, partial(_protobuf, settings, converter)
+        case "glue_protobuf":
+            return Language.PROTOBUF, _glue_protobuf
+        case _:
+            return Language.AVRO, _avro(settings, converter, fields)
+
+
+def _avro(settings: Settings, converter: str, fields: frozenset[str] | None) -> MakeDecoder:
+    from kafka_s3.connect.converters.avro import AvroPayloads
+
+    options = AvroOptions(
+        enhanced=settings.flag(f"{converter}.enhanced.avro.schema.support"),
+        meta_data=settings.flag(f"{converter}.connect.meta.data"),
+        scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
+    )
+    return lambda schema, indexes, version: AvroPayloads(schema, options, version=version, fields=fields)
+
+
+def _json_schema(
+    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
+) -> PayloadDecoder:
+    from kafka_s3.connect.converters.json_schema import JsonSchemaPayloads
+    from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions
+
+    options = JsonSchemaOptions(
+        optional_for_nonrequired=settings.flag(f"{converter}.use.optional.for.nonrequired"),
+        fail_invalid=settings.flag(f"{converter}.json.fail.invalid.schema"),
+    )
+    if settings.text(converter) == "glue_json_schema":
+        options = replace(options, name_key="connect.name", doc_key="connect.doc")
+    return JsonSchemaPayloads(schema, options, version=version)
+
+
+PROTOBUF_FLAGS: Final = (
+    "optional_for_nullables", "optional_for_proto2", "wrapper_for_nullables", "wrapper_for_raw_primitives", "generate_index_for_unions",
+    "generate_struct_for_nulls", "int_for_enums", "flatten_unions", "enhanced_protobuf_schema_support",
+)  # fmt: skip
+"""The settings of Confluent's Protobuf converter."""
+
+
+def _protobuf(
+    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
+) -> PayloadDecoder:
+    from kafka_s3.connect.converters.protobuf import ProtobufPayloads
+    from kafka_s3.connect.schemas.protobuf import ProtobufOptions
+    from kafka_s3.connect.schemas.protobuf_descriptors import message_type
+
+    options = ProtobufOptions(
+        **{name: settings.flag(f"{converter}.{name.replace('_', '.')}") for name in PROTOBUF_FLAGS}
+    )
+    return ProtobufPayloads(message_type(schema, indexes), options, version=version)
+
+
+GLUE_VERSION: Final = 1
+"""The version that Glue's converter gives every Protobuf schema."""
+
+
+def _glue_protobuf(schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None) -> PayloadDecoder:
+    """By the rules of Glue's ProtobufSchemaConverter: absent messages hold their defaults, and a oneof has its own name."""
+    from kafka_s3.connect.converters.protobuf import ProtobufPayloads
+    from kafka_s3.connect.schemas.protobuf import ProtobufOptions
+    from kafka_s3.connect.schemas.protobuf_descriptors import message_type_at
+
+    options = ProtobufOptions(
+        optional_for_nullables=True,
+        wrapper_for_raw_primitives=False,
+        generate_index_for_unions=False,
+        default_messages=True,
+        enhanced_protobuf_schema_support=True,
+    )
+    return ProtobufPayloads(message_type_at(schema, indexes[0]), options, version=GLUE_VERSION)
+
+
+COMPONENTS: Final = {
+    ours: java for java, ours in CONVERTERS.items() if ours in REGISTRY_CONVERTERS - CONFLUENT_CONVERTERS
+}
+"""Whom dead letters name, where it is not Confluent's converter."""
+
+
+class OpenRegistry(SchemaRegistry, Protocol):
+    """A registry that is closed when done."""
+
+    def close(self) -> None:
+        """Closes the connections."""
+        ...
+
+
+def registry_of(
+    settings: Settings, converter: str, *, timeout_s: float | None = None, retries: int | None = None
+) -> tuple[OpenRegistry, str]:
+    """The registry of `key.converter` or `value.converter`, and its address for a report; it is asked nothing yet.
+
+    Raises ValueError where its settings do not go together. A registry's packages are imported where it is used.
+    """
+    limits = {"timeout_s": timeout_s, "retries": retries} if timeout_s is not None else {}
+    match settings.text(converter):
+        case name if name in GLUE_CONVERTERS:
+            from kafka_s3.connect.registry.glue import GlueRegistry
+
+            glue = glue_options(settings, converter)
+            if timeout_s is not None:
+                glue = replace(glue, timeout_s=timeout_s, attempts=1 + (retries or 0))
+            return GlueRegistry(glue), glue.shown_urls
+        case "apicurio_avro":
+            from kafka_s3.connect.registry.apicurio import ApicurioOptions, ApicurioRegistry
+
+            http = replace(apicurio_options(settings, converter), **limits)  # type: ignore[arg-type]
+            asked = ApicurioOptions(http, apicurio_ids(settings, converter), Language.AVRO)
+            return ApicurioRegistry(asked), http.shown_urls
+        case _:
+            from kafka_s3.connect.registry.client import RegistryClient
+
+            options = replace(registry_options(settings, converter), **limits)  # type: ignore[arg-type]
+            return RegistryClient(options), options.shown_urls
+
+
+def framing_of(settings: Settings, converter: str) -> Framing:
+    """Where the records of a converter name their schemas."""
+    match settings.text(converter):
+        case name if name in GLUE_CONVERTERS:
+            return Framing.GLUE
+        case "apicurio_avro":
+            return apicurio_framing(settings, converter)
+        case _:
+            return Framing.CONFLUENT
+
+
+def glue_options(settings: Settings, converter: str) -> GlueOptions:
+    """How AWS Glue is reached: by AWS's default chain, as in Connect, or by the bucket's service credential of Unity Catalog.
+
+    Raises ValueError where no region is known.
+    """
+    from kafka_s3.connect.registry.glue import GlueOptions
+    from kafka_s3.run.wiring.bucket import store_options
+    from kafka_s3.store.credentials import Credentials, Provider, default_region
+
+    region = settings.text(f"{converter}.region") or default_region()
+    if not region:
+        raise ValueError("names no region of AWS Glue: set it, or AWS_REGION.")
+    bucket = store_options(settings).credentials
+    return GlueOptions(
+        region,
+        endpoint=settings.text(f"{converter}.endpoint") or None,
+        credentials=bucket if bucket.provider is Provider.SERVICE_CREDENTIAL else Credentials(),
+        proxy=settings.text(f"{converter}.proxyUrl") or None,
+        cache_size=settings.number(f"{converter}.cacheSize"),
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import quote
 
 from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, VALUE_PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.table_names import TableNames, place
+from kafka_s3.connect.naming.table_names import TableNames, normal_location
 from kafka_s3.engine.task.table_guard.columns import Mode
 from kafka_s3.followers.delta.copying import CachedColumns, Copying, SparkTables
 from kafka_s3.followers.delta.follower import Catalog, ChangeReporter, DeltaTables, Registering, TableWriter
@@ -17,13 +18,13 @@ from kafka_s3.followers.delta.guard import ExpectedColumns, GuardedSource, Reada
 from kafka_s3.followers.delta.planner import APP, TableLayout, TablePlanner
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Source
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.client import RustOptions
-from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.followers.delta.table import Table, ZeroCopy
+    from kafka_s3.followers.delta.table import Table
 
     Tables: TypeAlias = Callable[[str], Table]
 
@@ -52,45 +53,41 @@ def delta_tables(
 
     `tables` are those of delta-rs that the sink has open already.
     """
-    paths, reporter = state_paths(settings), ChangeReporter(warn)
+    paths, layout, reporter = state_paths(settings), table_layout(settings), ChangeReporter(warn)
+    names = TableNames(settings.text("delta.table.name"))
     if written_by_spark(settings):
         if spark is None:
             raise ConfigError([Problem("delta.writer", SPARK, NEEDS_SPARK, "Run the sink on Spark, or leave it out.")])
-        names = TableNames(settings.text("delta.table.name"))
-        topics, cached = settings.names("topics"), cached_of(settings, store)
-        own = _own_places(settings, spark)
-        copying = Copying(intake_of(settings, store), paths, spark, names, reporter, cached, own, topics)
-        return DeltaTables(copying, store, place_of(settings), clock_ms=clock_ms)
+        url, bucket = spark.url, settings.text("s3.bucket.name")
+
+        def own_locations(topic: str) -> set[str]:
+            folder = layout.folder(topic)
+            return {normal_location(url(folder)), normal_location(f"s3://{bucket}/{folder}")}
+
+        cached = cached_of(settings, store)
+        topics = settings.names("topics")
+        copying = Copying(intake_of(settings, store), paths, spark, names, reporter, cached, own_locations, topics)
+        return DeltaTables(copying, store, position_key(settings), clock_ms=clock_ms)
     from kafka_s3.followers.delta.table import ZeroCopy  # loads delta-rs
 
     tables = tables or tables_of(settings, store)
     table_writer: TableWriter
     table_writer = inner = ZeroCopy(intake_of(settings, store), settings.name, tables, clock_ms, reporter)
     if settings.text("delta.table.name") and spark is not None:
-        table_writer = _registering(settings, inner, spark, clock_ms=clock_ms, warn=warn)
-    return DeltaTables(table_writer, store, place_of(settings), clock_ms=clock_ms)
+        table_writer = Registering(
+            inner,
+            inner.exists,
+            spark,
+            names,
+            location=partial(_location, spark, layout),
+            clock_ms=clock_ms,
+            warn=warn,
+        )
+    return DeltaTables(table_writer, store, position_key(settings), clock_ms=clock_ms)
 
 
-def _own_places(settings: Settings, spark: Spark) -> Callable[[str], set[str]]:
-    """Where a topic's objects lie, in each spelling."""
-    layout, bucket = table_layout(settings), settings.text("s3.bucket.name")
-
-    def own(topic: str) -> set[str]:
-        folder = layout.folder(topic)
-        return {place(spark.url(folder)), place(f"s3://{bucket}/{folder}")}
-
-    return own
-
-
-def _registering(
-    settings: Settings, inner: ZeroCopy, spark: Spark, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
-) -> Registering:
-    layout, names = table_layout(settings), TableNames(settings.text("delta.table.name"))
-
-    def location(topic: str) -> str:
-        return spark.url(layout.folder(topic).rstrip("/"))
-
-    return Registering(inner, inner.exists, spark, names, location, clock_ms=clock_ms, warn=warn)
+def _location(spark: Spark, layout: TableLayout, topic: str) -> str:
+    return spark.url(layout.folder(topic).rstrip("/"))
 
 
 def written_by_spark(settings: Settings) -> bool:
@@ -98,7 +95,7 @@ def written_by_spark(settings: Settings) -> bool:
     return settings.text("delta.writer") == SPARK
 
 
-def place_of(settings: Settings) -> str:
+def position_key(settings: Settings) -> str:
     """The key of the object that says how far the tables have come: copies under another name are other tables."""
     paths = state_paths(settings)
     if not written_by_spark(settings):
@@ -129,12 +126,10 @@ def shared_tables(settings: Settings, store: ObjectStore) -> Tables | None:
 def cached_of(settings: Settings, store: ObjectStore) -> Callable[[str], CachedColumns]:
     """Gives the cached columns of a topic's table, where Spark writes it."""
     paths, names = state_paths(settings), TableNames(settings.text("delta.table.name"))
-    held: dict[str, CachedColumns] = {}
 
+    @cache
     def cached(topic: str) -> CachedColumns:
-        if topic not in held:
-            held[topic] = CachedColumns(store, paths.follower(f"delta-columns/{topic}"), names.of(topic))
-        return held[topic]
+        return CachedColumns(store, paths.follower(f"delta-columns/{topic}"), names.of(topic))
 
     return cached
 
@@ -166,13 +161,11 @@ def tables_of(settings: Settings, store: ObjectStore) -> Tables:
 
     layout, options = table_layout(settings), store_options(settings)
     rust = RustOptions(options)
-    held: dict[str, Table] = {}
 
+    @cache
     def table(topic: str) -> Table:
-        if topic not in held:
-            folder = layout.folder(topic)
-            address = f"s3://{options.bucket}/{quote(folder.rstrip('/'))}"
-            held[topic] = Table(address, app=f"{APP}{settings.name}", options=rust, store=store, folder=folder)
-        return held[topic]
+        folder = layout.folder(topic)
+        address = f"s3://{options.bucket}/{quote(folder.rstrip('/'))}"
+        return Table(address, app=f"{APP}{settings.name}", options=rust, store=store, folder=folder)
 
     return table

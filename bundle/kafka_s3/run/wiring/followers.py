@@ -1,11 +1,12 @@
-"""Which followers does a configuration ask for beside the Delta tables, and how do its topics become tables of a query engine?"""
+"""Which followers does a configuration ask for, in which order, and how do its topics become tables of a query engine?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,16 +20,173 @@ from kafka_s3.engine.loop.followers import Follower
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns, table_of
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
+from kafka_s3.followers.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
 from kafka_s3.followers.done_markers import DoneMarkers
+from kafka_s3.followers.group_offsets import GroupOffsets
+from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.followers.notifications import Notifications, Notifier, SnsTopic, SqsQueue, Webhook
+from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Brokers
-from kafka_s3.model.timing import now_ms
+from kafka_s3.model.timing import RateLimiter, now_ms
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.clients import group_of
 from kafka_s3.run.wiring.conversion import latest_schemas
 from kafka_s3.run.wiring.partitioning import bucket_names, directory
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
+
+if TYPE_CHECKING:
+    from kafka_s3.run.wiring.delta import Spark, Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What followers are made with beside the settings; `spark` and `tables` are those of the Delta tables, where the sink has them."""
+
+    brokers: Brokers
+    store: ObjectStore
+    clock_ms: Callable[[], int]
+    warn: Callable[[str], None]
+    spark: Spark | None = None
+    tables: Tables | None = None
+
+
+def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
+    """The followers of a configuration, in the order in which they catch up."""
+    makers = (
+        _object_tags, _dead_letter_topic, _dead_letter_log, _glue_tables, _done_markers, _notifications, _delta_tables,
+    )  # fmt: skip
+    found = [make(settings, around) for make in makers]
+    return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
+
+
+def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
+    """The consumer group that mirrors the sink's positions, None where none does."""
+    if not settings.flag("consumer.group.mirror.enable"):
+        return None
+    return GroupOffsets(brokers, group_of(settings), settings.strict)
+
+
+def tagging_of(settings: Settings) -> Tagging | None:
+    """How objects are tagged, None where they are not."""
+    if not settings.flag("s3.object.tagging") or settings.number("s3.part.retries") == 0:
+        return None  # no attempt at all with s3.part.retries=0, as in the original (SEMANTICS A1.3)
+    pairs = dict(pair.split(":", 1) for pair in settings.names("s3.object.tagging.key.value.pairs"))
+    return Tagging(pairs, settings.text("s3.object.behavior.on.tagging.error") == "fail")
+
+
+def _object_tags(settings: Settings, around: Surroundings) -> Follower | None:
+    tagging = tagging_of(settings)
+    return None if tagging is None else ObjectTags(tagging, around.warn)
+
+
+def _dead_letter_topic(settings: Settings, around: Surroundings) -> Follower | None:
+    topic = settings.text("errors.deadletterqueue.topic.name")
+    if not topic:
+        return None
+    return DeadLetterTopic(
+        around.brokers,
+        around.store,
+        state_paths(settings),
+        topic,
+        replication=settings.number("errors.deadletterqueue.topic.replication.factor"),
+        context=settings.flag("errors.deadletterqueue.context.headers.enable"),
+        warn=around.warn,
+    )
+
+
+def _dead_letter_log(settings: Settings, around: Surroundings) -> Follower | None:
+    if not settings.flag("errors.log.enable"):
+        return None
+    limiter = None if settings.strict else RateLimiter(LETTER_LINES_S)
+    return DeadLetterLog(
+        around.store, settings.name, settings.flag("errors.log.include.messages"), around.warn, limiter
+    )
+
+
+def _glue_tables(settings: Settings, around: Surroundings) -> Follower | None:
+    """The tables of the catalog, with the credentials of S3."""
+    database = settings.text("glue.database.name")
+    if not database:
+        return None
+    from kafka_s3.followers.glue import GlueCatalog, GlueTables  # loads botocore
+
+    options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
+    catalog = GlueCatalog(database, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
+
+    def table_of(objects: TopicObjects) -> ExternalTable:
+        return table_in_bucket(settings, around.store, objects, bucket=options.bucket)
+
+    return GlueTables(catalog, table_of, around.clock_ms, around.warn)
+
+
+def _done_markers(settings: Settings, around: Surroundings) -> Follower | None:
+    marker = settings.text("done.marker.name")
+    if not marker:
+        return None
+    return DoneMarkers(marker, end_of_directory(settings), around.brokers, around.clock_ms, around.warn)
+
+
+def _delta_tables(settings: Settings, around: Surroundings) -> Follower | None:
+    if not settings.flag("delta.enable"):
+        return None
+    from kafka_s3.run.wiring.delta import delta_tables  # loads delta-rs
+
+    return delta_tables(
+        settings, around.store, clock_ms=around.clock_ms, warn=around.warn, spark=around.spark, tables=around.tables
+    )
+
+
+HOUR_MS: Final = 3_600_000
+MOST_BUCKETS: Final = 10_000
+NEVER: Final = 2**62
+"""When a directory's time is over that has the name of so many buckets: all records go there."""
+
+
+def end_of_directory(settings: Settings) -> Callable[[int], int]:
+    """When the time of a record's directory is over, epoch ms; a pattern may give several buckets one name."""
+    duration, where = directory(settings)[0], zone(settings.text("timezone"))
+    names = bucket_names(settings, settings.text("directory.delim"))
+
+    def next_start(ms: int) -> int:
+        start = int(bucket_start(np.array([ms], np.int64), duration, where)[0])
+        following = int(bucket_start(np.array([start + duration], np.int64), duration, where)[0])
+        if following > start:
+            return following
+        return int(
+            bucket_start(np.array([start + duration + 2 * HOUR_MS], np.int64), duration, where)[0]
+        )  # clocks went back
+
+    @lru_cache(maxsize=1024)
+    def of_bucket(end: int) -> int:
+        for _ in range(MOST_BUCKETS):
+            if len(names.encode(np.array([end - 1, end], np.int64))[1]) > 1:
+                return end
+            end = next_start(end)
+        return NEVER
+
+    return lambda ms: of_bucket(next_start(ms))
+
+
+def _notifications(settings: Settings, around: Surroundings) -> Follower | None:
+    if not settings.text("notification.class"):
+        return None
+    return Notifications(_notifier(settings), settings.text("s3.bucket.name"))
+
+
+def _notifier(settings: Settings) -> Notifier:
+    name, target = settings.text("notification.class"), settings.text("notification.target")
+    if name == "webhook":
+        return Webhook(target)
+    if name in ("sns", "sqs"):
+        from kafka_s3.store.credentials import aws_client
+
+        options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
+        client = aws_client(name, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
+        return SnsTopic(client, target) if name == "sns" else SqsQueue(client, target)
+    found: Notifier = entry_points(group=NOTIFICATION_GROUP)[name].load()(settings)
+    return found
 
 
 def tables_of_sink(settings: Settings, store: ObjectStore, wanted: Sequence[str] = ()) -> Iterator[ExternalTable]:
@@ -72,95 +230,7 @@ def _registered(settings: Settings, objects: TopicObjects) -> TableColumns | Non
     if not by_registry or changed:
         return None
     with latest_schemas(settings) as latest:
-        schema = latest(objects.topic)  # None, where it is registered under another name: the objects have to tell
+        schema = latest(
+            objects.topic
+        )  # None, where it is registered under another name: the objects have to be looked into
     return None if schema is None else json_columns(schema, decimals=settings.text("json.decimal.format").upper())
-
-
-def notifications(settings: Settings) -> Notifications:
-    """The follower that tells of each commit."""
-    return Notifications(_notifier(settings), settings.text("s3.bucket.name"))
-
-
-def _notifier(settings: Settings) -> Notifier:
-    name, target = settings.text("notification.class"), settings.text("notification.target")
-    if name == "webhook":
-        return Webhook(target)
-    if name in ("sns", "sqs"):
-        from kafka_s3.store.credentials import aws_client
-
-        options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
-        client = aws_client(name, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
-        return SnsTopic(client, target) if name == "sns" else SqsQueue(client, target)
-    found: Notifier = entry_points(group=NOTIFICATION_GROUP)[name].load()(settings)
-    return found
-
-
-HOUR_MS: Final = 3_600_000
-MOST_BUCKETS: Final = 10_000
-NEVER: Final = 2**62
-"""When a directory's time is over that has the name of so many buckets: all records go there."""
-
-
-def told(
-    settings: Settings,
-    store: ObjectStore,
-    brokers: Brokers,
-    *,
-    clock_ms: Callable[[], int],
-    warn: Callable[[str], None],
-) -> list[Follower]:
-    """The followers of a configuration, in the order in which they are told."""
-    found: list[Follower] = []
-    if settings.text("glue.database.name"):
-        found.append(glue_tables(settings, store, clock_ms=clock_ms, warn=warn))
-    marker = settings.text("done.marker.name")
-    if marker:
-        found.append(DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms, warn))
-    if settings.text("notification.class"):
-        found.append(notifications(settings))
-    return found
-
-
-def glue_tables(
-    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
-) -> Follower:
-    """The tables of the catalog, with the credentials of S3."""
-    from kafka_s3.followers.glue import GlueCatalog, GlueTables  # loads botocore
-
-    options = store_options(settings)
-    catalog = GlueCatalog(
-        settings.text("glue.database.name"),
-        region=options.region,
-        endpoint_url=settings.text("aws.endpoint.url") or None,
-        credentials=options.credentials,
-    )
-
-    def table_of(objects: TopicObjects) -> ExternalTable:
-        return table_in_bucket(settings, store, objects, bucket=options.bucket)
-
-    return GlueTables(catalog, table_of, clock_ms, warn)
-
-
-def end_of_directory(settings: Settings) -> Callable[[int], int]:
-    """When the time of a record's directory is over, epoch ms; a pattern may give several buckets one name."""
-    duration, where = directory(settings)[0], zone(settings.text("timezone"))
-    names = bucket_names(settings, settings.text("directory.delim"))
-
-    def next_start(ms: int) -> int:
-        start = int(bucket_start(np.array([ms], np.int64), duration, where)[0])
-        following = int(bucket_start(np.array([start + duration], np.int64), duration, where)[0])
-        if following > start:
-            return following
-        return int(
-            bucket_start(np.array([start + duration + 2 * HOUR_MS], np.int64), duration, where)[0]
-        )  # clocks went back
-
-    @lru_cache(maxsize=1024)
-    def of_bucket(end: int) -> int:
-        for _ in range(MOST_BUCKETS):
-            if len(names.encode(np.array([end - 1, end], np.int64))[1]) > 1:
-                return end
-            end = next_start(end)
-        return NEVER
-
-    return lambda ms: of_bucket(next_start(ms))

@@ -32,6 +32,7 @@ from kafka_s3.connect.naming.keys import (
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
+from kafka_s3.engine.control.stored_settings import NotedSettings
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.planner import Readiness
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
@@ -49,51 +50,6 @@ from kafka_s3.objects.parquet import parquet_format
 from kafka_s3.objects.text import byte_array_format, json_format
 from kafka_s3.run.wiring.conversion import block_gzip_of, inflated_columns, record_converters
 from kafka_s3.run.wiring.partitioning import directory, extractor, fields, partitioner, uses_time, writes_nulls
-
-COMPANIONS = {
-    Role.KEY: ("store.kafka.keys", "keys.format.class"),
-    Role.HEADER: ("store.kafka.headers", "headers.format.class"),
-}
-
-
-def formats_of(settings: Settings) -> dict[Role, Format]:
-    """The formats by role, in the order in which the objects of a file are completed."""
-    formats = {Role.VALUE: _named(settings.text("format.class"), settings)}
-    if settings.flag("delta.enable"):
-        formats[Role.VALUE] = replace(formats[Role.VALUE], columns=written_columns)
-    for role, (switch, key) in COMPANIONS.items():
-        if settings.flag(switch):
-            formats[role] = sidecar(_named(settings.text(key), settings), role)
-    return formats
-
-
-def avro_options(settings: Settings) -> AvroOptions:
-    """How Connect schemas are mapped to Avro in objects."""
-    return AvroOptions(
-        enhanced=settings.flag("enhanced.avro.schema.support"),
-        meta_data=settings.flag("connect.meta.data"),
-        optional_map_keys=settings.flag("allow.optional.map.keys"),
-    )
-
-
-def _named(name: str, settings: Settings) -> Format:
-    level = settings.number("s3.compression.level") if settings.text("s3.compression.type") == "gzip" else None
-    match name:
-        case "json":
-            return json_format(gzip_level=level, decimals=settings.text("json.decimal.format").upper())
-        case "parquet":
-            return parquet_format(settings.text("parquet.codec"), avro_options(settings))
-        case "avro":
-            return avro_format(settings.text("avro.codec"), avro_options(settings))
-        case "bytearray":
-            separator = settings.text("format.bytearray.separator").encode()
-            return byte_array_format(
-                extension=settings.text("format.bytearray.extension"), separator=separator, gzip_level=level
-            )
-        case "block_gzip":
-            return block_gzip_format(block_gzip_of(settings))
-    made: Format = make(FORMAT_GROUP, "format.class", name, settings)
-    return made
 
 
 def make_pipeline(settings: Settings) -> Pipeline:
@@ -145,6 +101,52 @@ def _evolution(settings: Settings) -> Evolution:
     return Evolution(Mode(settings.text("delta.schema.evolution.mode")), fields)
 
 
+COMPANIONS = {
+    Role.KEY: ("store.kafka.keys", "keys.format.class"),
+    Role.HEADER: ("store.kafka.headers", "headers.format.class"),
+}
+
+
+def formats_of(settings: Settings) -> dict[Role, Format]:
+    """The formats by role, in the order in which the objects of a file are completed."""
+    formats = {Role.VALUE: _named(settings.text("format.class"), settings)}
+    if settings.flag("delta.enable"):
+        formats[Role.VALUE] = replace(formats[Role.VALUE], columns=written_columns)
+    for role, (switch, key) in COMPANIONS.items():
+        if settings.flag(switch):
+            formats[role] = sidecar(_named(settings.text(key), settings), role)
+    return formats
+
+
+def _named(name: str, settings: Settings) -> Format:
+    level = settings.number("s3.compression.level") if settings.text("s3.compression.type") == "gzip" else None
+    match name:
+        case "json":
+            return json_format(gzip_level=level, decimals=settings.text("json.decimal.format").upper())
+        case "parquet":
+            return parquet_format(settings.text("parquet.codec"), avro_options(settings))
+        case "avro":
+            return avro_format(settings.text("avro.codec"), avro_options(settings))
+        case "bytearray":
+            separator = settings.text("format.bytearray.separator").encode()
+            return byte_array_format(
+                extension=settings.text("format.bytearray.extension"), separator=separator, gzip_level=level
+            )
+        case "block_gzip":
+            return block_gzip_format(block_gzip_of(settings))
+    made: Format = make(FORMAT_GROUP, "format.class", name, settings)
+    return made
+
+
+def avro_options(settings: Settings) -> AvroOptions:
+    """How Connect schemas are mapped to Avro in objects."""
+    return AvroOptions(
+        enhanced=settings.flag("enhanced.avro.schema.support"),
+        meta_data=settings.flag("connect.meta.data"),
+        optional_map_keys=settings.flag("allow.optional.map.keys"),
+    )
+
+
 def object_names(settings: Settings) -> BlockNames | TemplateNames | ConnectNames:
     """How the data objects of a configuration are called, and their keys read back."""
     if is_block_gzip(settings):
@@ -181,6 +183,12 @@ def block_names(settings: Settings) -> BlockNames:
     """How a Block-GZIP sink names its objects."""
     zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
     return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")), zone)
+
+
+def noted_settings(settings: Settings, *, epoch: int, at_ms: int) -> NotedSettings:
+    """What a start notes of the settings in effect."""
+    shown = settings.masked()
+    return NotedSettings(epoch, at_ms, __version__, shown, tuple(key for key in shown if settings.given(key)))
 
 
 def state_paths(settings: Settings) -> StatePaths:

@@ -17,8 +17,8 @@ from typing import Final
 
 from kafka_s3.connect.config.settings import Settings, masking, reason_of
 from kafka_s3.engine.control.commands import CommandChannel, ControlChannel
-from kafka_s3.engine.control.heartbeat import HeartbeatWriter, beating, limits_of
-from kafka_s3.engine.control.settings_notes import note_settings, noted
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Limits, beating
+from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.engine.loop.runner import UNATTENDED, run_available_now, run_continuously, waiting
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError
@@ -27,17 +27,17 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.run.metrics.exporters import send_otlp, serve_prometheus
 from kafka_s3.run.metrics.instruments import Sample, memory_samples
 from kafka_s3.run.metrics.sink_metrics import SinkMetrics
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.pipeline import noted_settings, state_paths
 from kafka_s3.run.wiring.sink import pauses
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Attendance:
-    """How others see a sink's process, and reach it: it tells `heartbeat` what it does, and asks `channel` what to do.
+class SinkSession:
+    """A sink's process as others see and reach it: `heartbeat` observes its loop, `channel` has what is asked of it.
 
     `store` is the bucket, whose requests are counted.
     """
@@ -48,10 +48,10 @@ class Attendance:
 
 
 @contextmanager
-def attended(
+def open_session(
     settings: Settings, *, observer: Observer, clock_ms: Callable[[], int], meters: Metering | None = None
-) -> Iterator[Attendance]:
-    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop tells, `observer` is told it."""
+) -> Iterator[SinkSession]:
+    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop does, `observer` is notified of it."""
     metrics = None if meters is None else meters.sink(settings, observer, clock_ms)
     store, paths = S3Store(store_options(settings)), state_paths(settings)
     interval = settings.number("heartbeat.interval.ms")
@@ -62,14 +62,26 @@ def attended(
         clock_ms=clock_ms,
         mask=masking(settings),
         inner=observer if metrics is None else metrics,
-        limits=limits_of(settings),
-        claimed=lambda beat: note_settings(store, paths, noted(settings, epoch=beat.epoch, at_ms=beat.beat_ms)),
+        limits=health_limits(settings),
+        claimed=lambda beat: note_settings(
+            store, paths, noted_settings(settings, epoch=beat.epoch, at_ms=beat.beat_ms)
+        ),
     )
     if metrics is not None:
         metrics.attach(lambda: writer.current, store.requests.taken)
     with beating(writer) as heartbeat:
         channel = ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms)
-        yield Attendance(heartbeat, channel, store)
+        yield SinkSession(heartbeat, channel, store)
+
+
+def health_limits(settings: Settings) -> Limits:
+    """The limits that a configuration sets (`health.*`)."""
+    share = float(settings.text("health.deadletter.max.ratio"))
+    return Limits(
+        lag=settings.number("health.lag.max.records") or None,
+        delay_ms=settings.number("health.delay.max.ms") or None,
+        dead_letters=share if share < 1 else None,
+    )
 
 
 def run_until_stopped(sink: Sink, settings: Settings, stop: Event, *, channel: CommandChannel = UNATTENDED) -> None:

@@ -10,23 +10,19 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
-from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
 from kafka_s3.engine.loop.failures import Background, at_once
-from kafka_s3.engine.loop.followers import Follower, Followers
+from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.loop.open_states import OpenStates
 from kafka_s3.engine.loop.planner import Behaviour
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.loop.topics import Resume
 from kafka_s3.engine.open_files.states import OpenFileStates
-from kafka_s3.followers.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
 from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
-from kafka_s3.followers.group_offsets import GroupOffsets
-from kafka_s3.followers.log_tables import LogTables
-from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
-from kafka_s3.model.timing import Backoff, RateLimiter
-from kafka_s3.run.wiring.followers import told
+from kafka_s3.model.timing import Backoff
+from kafka_s3.objects.block_gzip_form import position_in_bucket
+from kafka_s3.run.wiring.followers import Surroundings, followers_of, group_offsets
 from kafka_s3.run.wiring.pipeline import (
     block_names,
     fingerprint,
@@ -40,30 +36,6 @@ from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from kafka_s3.run.wiring.delta import Spark, Tables
-
-
-def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
-    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
-
-    def guard(source: Source, store: ObjectStore) -> Source:
-        from kafka_s3.run.wiring.delta import guarded  # loads delta-rs
-
-        return guarded(settings, source, store, bucket=bucket, tables=tables)
-
-    return guard if settings.flag("delta.enable") else unguarded
-
-
-def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
-    """Makes files of an entry of kind replay again, for a sink that finds their uploads gone."""
-    paths = state_paths(settings)
-
-    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
-        made = rewrite_from_letters(
-            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
-        )
-        return Rewritten(made)
-
-    return rewrite
 
 
 def build_sink(
@@ -82,9 +54,7 @@ def build_sink(
     `background` reads what fails beside the loop.
     """
     observer, tables = observer or Observer(), _tables(settings, store)
-    followers = _followers(
-        settings, brokers, store=store, clock_ms=clock_ms, warn=observer.warned, spark=spark, tables=tables
-    )
+    around = Surroundings(brokers, store, clock_ms, observer.warned, spark, tables)
     return Sink(
         behaviour(settings),
         brokers=brokers,
@@ -92,7 +62,7 @@ def build_sink(
         store=store,
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
-        followers=Followers(followers, observer, _group(settings, brokers)),
+        followers=Followers(followers_of(settings, around), observer, group_offsets(settings, brokers)),
         observer=observer,
         resume=_resume(settings, store),
         rewrite_replays=replays_again(settings, store),
@@ -100,29 +70,6 @@ def build_sink(
         data_keys=object_names(settings),
         background=background,
     )
-
-
-def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> OpenStates | None:
-    """What keeps open files between two tasks, None where the open tail is read again."""
-    if not settings.flag("tail.state.enable"):
-        return None
-    return OpenStates(OpenFileStates(store, state_paths(settings)), fingerprint(settings), observer)
-
-
-def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
-    """The sink's Delta tables that are read by its guard and its follower."""
-    if not settings.flag("delta.enable"):
-        return None
-    from kafka_s3.run.wiring.delta import shared_tables  # loads delta-rs
-
-    return shared_tables(settings, store)
-
-
-def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
-    """The original Block-GZIP sink goes on where its bucket says, whatever Kafka's group says (SEMANTICS B5)."""
-    if not is_block_gzip(settings) or settings.text("block.gzip.dialect") != "original":
-        return None
-    return partial(position_in_bucket, store, block_names(settings))
 
 
 def behaviour(settings: Settings) -> Behaviour:
@@ -154,54 +101,48 @@ def pauses(settings: Settings) -> tuple[int, int]:
     return min(first, longest), longest
 
 
-def _group(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
-    if not settings.flag("consumer.group.mirror.enable"):
+def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> OpenStates | None:
+    """What keeps open files between two tasks, None where the open tail is read again."""
+    if not settings.flag("tail.state.enable"):
         return None
-    group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
-    return GroupOffsets(brokers, group, settings.strict)
+    return OpenStates(OpenFileStates(store, state_paths(settings)), fingerprint(settings), observer)
 
 
-def _followers(
-    settings: Settings,
-    brokers: Brokers,
-    *,
-    store: ObjectStore,
-    clock_ms: Callable[[], int],
-    warn: Callable[[str], None],
-    spark: Spark | None,
-    tables: Tables | None,
-) -> list[Follower]:
-    tagging = tagging_of(settings)
-    followers: list[Follower] = [] if tagging is None else [ObjectTags(tagging, warn)]
-    topic = settings.text("errors.deadletterqueue.topic.name")
-    if topic:
-        followers.append(
-            DeadLetterTopic(
-                brokers,
-                store,
-                state_paths(settings),
-                topic,
-                replication=settings.number("errors.deadletterqueue.topic.replication.factor"),
-                context=settings.flag("errors.deadletterqueue.context.headers.enable"),
-                warn=warn,
-            )
+def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
+    """The sink's Delta tables that are read by its guard and its follower."""
+    if not settings.flag("delta.enable"):
+        return None
+    from kafka_s3.run.wiring.delta import shared_tables  # loads delta-rs
+
+    return shared_tables(settings, store)
+
+
+def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
+    """The original Block-GZIP sink goes on where its bucket says, whatever Kafka's group says (SEMANTICS B5)."""
+    if not is_block_gzip(settings) or settings.text("block.gzip.dialect") != "original":
+        return None
+    return partial(position_in_bucket, store, block_names(settings))
+
+
+def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
+    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
+
+    def guard(source: Source, store: ObjectStore) -> Source:
+        from kafka_s3.run.wiring.delta import guarded  # loads delta-rs
+
+        return guarded(settings, source, store, bucket=bucket, tables=tables)
+
+    return guard if settings.flag("delta.enable") else unguarded
+
+
+def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
+    """Makes files of an entry of kind replay again, for a sink that finds their uploads gone."""
+    paths = state_paths(settings)
+
+    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        made = rewrite_from_letters(
+            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
         )
-    if settings.flag("errors.log.enable"):
-        seldom = None if settings.strict else RateLimiter(LETTER_LINES_S)
-        coordinates = settings.flag("errors.log.include.messages")
-        followers.append(DeadLetterLog(store, settings.name, coordinates, warn, seldom))
-    followers += told(settings, store, brokers, clock_ms=clock_ms, warn=warn)
-    if settings.flag("delta.enable"):
-        from kafka_s3.run.wiring.delta import delta_tables  # loads delta-rs
+        return Rewritten(made)
 
-        followers.append(delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables))
-    followers.append(LogTables(warn))
-    return followers
-
-
-def tagging_of(settings: Settings) -> Tagging | None:
-    """How objects are tagged, None where they are not."""
-    if not settings.flag("s3.object.tagging") or settings.number("s3.part.retries") == 0:
-        return None  # no attempt at all with s3.part.retries=0, as in the original (SEMANTICS A1.3)
-    pairs = dict(pair.split(":", 1) for pair in settings.names("s3.object.tagging.key.value.pairs"))
-    return Tagging(pairs, settings.text("s3.object.behavior.on.tagging.error") == "fail")
+    return rewrite

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
+from kafka_s3 import __version__
 from kafka_s3.connect.config.options.ours import STATE_PREFIX
+from kafka_s3.connect.config.read import is_setting
 from kafka_s3.connect.config.settings import REGION, Settings
 from kafka_s3.engine.control.status import is_known, sink_names
+from kafka_s3.engine.control.stored_settings import StoredConfig, plain_secrets
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.credentials import Credentials, Provider
-from kafka_s3.store.options import StoreOptions, quick, store_options
+from kafka_s3.store.options import StoreOptions, quick
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -52,6 +57,16 @@ def folder_of(settings: Settings) -> SinkFolder:
     """The bucket and state folder of resolved settings, for looks at the state: nobody waits long for a bucket that does not answer."""
     options = quick(store_options(settings), tries=TRIES)
     return SinkFolder(options.bucket, settings.text("state.prefix"), S3Store(options), options.endpoint_url or "")
+
+
+def stored_config(settings: Settings, *, now_ms: int) -> StoredConfig:
+    """The form in which unresolved settings may be stored. Raises ConfigError with every secret that is not a reference."""
+    worker = {key: text for key, text in settings.worker.items() if is_setting(key)}
+    problems = [*plain_secrets(settings.source), *plain_secrets(worker)]
+    if problems:
+        raise ConfigError(problems)
+    at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return StoredConfig(settings.name, at, __version__, dict(settings.source), worker)
 
 
 def named_folder(

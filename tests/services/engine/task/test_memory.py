@@ -87,7 +87,7 @@ from tests.support.configurations import FIELD
 from tests.support.memory_world import ORDERS, settings_of
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.store.options import store_options
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.run.wiring.pipeline import make_pipeline
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from deltalake import Field, Schema
 
-from kafka_s3.model.dead_letters import DeadLetter, read_lines
+from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
@@ -27,7 +27,7 @@ def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
 
 def letters(world: TableWorld) -> list[DeadLetter]:
     files = [file for entry in world.log().entries() for file in entry.files if file.role is Role.DEAD_LETTER]
-    return [letter for file in files for letter in read_lines(world.store.get(file.key))]
+    return [letter for file in files for letter in read_letters(world.store.get(file.key))]
 
 
 def enveloped(value: dict[str, Any], **types: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, OpenState
 from kafka_s3.run.spark.source import BYTES_PER_READ, DriverSource, SparkSource
-from kafka_s3.run.spark.task import unpacked
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
 
@@ -38,11 +37,10 @@ def test_large_records_are_read_in_pieces_of_64_mib_and_all_of_them(
     spark_source = SparkSource(spark, settings, bootstrap_servers=kafka.bootstrap_servers)
     wanted = Assignment(TopicPartition(name, 0), 0, count, (Delivery(0, count),), close=Reason.FLUSH_NOW)
 
-    first = spark_source.batches(spark_source.task([wanted]), wanted)
+    first = spark_source.first_batches(wanted)
     assert BYTES_PER_READ <= sum(batch.nbytes for batch in first) < BYTES_PER_READ + (2 << 20)
     rest = replace(wanted, state=OpenState("", 0, 1, 0, 3))
-    task = spark_source.task([rest])
-    pieces = [unpacked(batch, task.offset_bits) for batch in DriverSource(spark_source)._batches(task, rest)]
+    pieces = list(DriverSource(spark_source)._batches(rest))
     assert [offset for piece in pieces for offset in piece.column("offset").to_pylist()] == list(range(3, count))
-    (report,) = DriverSource(spark_source).read([wanted])
+    (report,) = DriverSource(spark_source).run_on_driver([wanted])
     assert [(file.first_offset, file.last_offset, file.records) for file in report.files] == [(0, 89, 90)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
-from kafka_s3.run.spark.progress import WatchedSource
+from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.run.spark.progress import progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,14 +23,10 @@ def slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def test_the_share_of_tasks_that_are_done_is_told_as_records(spark: SparkSession) -> None:
-    class FourSlowTasks:
-        def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-            numbers = spark.range(0, 4, 1, 4)
-            assert numbers.mapInArrow(slowly, numbers.schema).count() == 4
-            return []
-
     told: list[tuple[int, int]] = []
-    source = WatchedSource(FourSlowTasks(), spark, lambda records, wanted: told.append((records, wanted)))
-    assert source.read([Assignment(TopicPartition("orders", 0), 100, 500, (Delivery(0, 500),))]) == []
+    assignments = [Assignment(TopicPartition("orders", 0), 100, 500, (Delivery(0, 500),))]
+    with progress_of(spark, assignments, lambda records, wanted: told.append((records, wanted))):
+        numbers = spark.range(0, 4, 1, 4)
+        assert numbers.mapInArrow(slowly, numbers.schema).count() == 4
     assert {wanted for _, wanted in told} == {400}
     assert {records for records, _ in told} <= {0, 100, 200, 300, 400}

@@ -21,14 +21,14 @@ from confluent_kafka.admin import AdminClient
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import consumer as consumers
-from kafka_s3.kafka.reader.messages import BYTES, ROWS, ReadScope
+from kafka_s3.kafka.reader.messages import BYTES, ROWS
 from kafka_s3.kafka.reader.reader import AT_A_TIME, RangeReader
-from kafka_s3.kafka.reader.settings import QUEUE_BYTES
+from kafka_s3.kafka.reader.settings import QUEUE_BYTES, ReadScope
 from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError, UnreadableRecord
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.run.spark.source import SparkSource
-from kafka_s3.run.spark.task import unpacked
+from kafka_s3.run.spark.task import by_topic_partition
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, produce
@@ -71,7 +71,7 @@ class InTask:
     def __call__(self, name: str, start: int, until: int, **consumer: str) -> list[dict[str, Any]]:
         reader = RangeReader(self.servers, consumer, ReadScope.ENVELOPES)
         whole = OffsetRange(TopicPartition(name, 0), start, until)
-        return [row for _, batches in reader.read([whole]) for row in rows(batches)]
+        return [row for _, batches in reader.read_ranges([whole]) for row in rows(batches)]
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,7 @@ class BySpark:
         settings = resolved(validate(config).usable())
         source = SparkSource(self.spark, settings, bootstrap_servers=self.servers, kafka=consumer)
         wanted = Assignment(TopicPartition(name, 0), start, until, (Delivery(0, until),))
-        task = source.task([wanted])
-        return rows(unpacked(batch, task.offset_bits) for batch in source.batches(task, wanted) if len(batch))
+        return rows(batch for _, batch in by_topic_partition(source.first_batches(wanted)))
 
 
 def rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
@@ -293,7 +292,7 @@ def test_a_range_never_has_records_of_two_topics_of_one_name(broker: EmbeddedKaf
     name, count = topic("again"), 5000
     produce(broker.bootstrap_servers, name, [Given(b"old" * 300)] * count)
     whole = OffsetRange(TopicPartition(name, 0), 0, count)
-    for _, batches in RangeReader(broker.bootstrap_servers, {}).read([whole]):
+    for _, batches in RangeReader(broker.bootstrap_servers, {}).read_ranges([whole]):
         assert len(next(batches)) < count
         recreated(broker, name, [Given(b"new" * 300)] * count)
         with pytest.raises(
@@ -302,7 +301,11 @@ def test_a_range_never_has_records_of_two_topics_of_one_name(broker: EmbeddedKaf
             list(batches)
     assert (
         len(
-            list(offset for _, batches in RangeReader(broker.bootstrap_servers, {}).read([whole]) for offset in batches)
+            list(
+                offset
+                for _, batches in RangeReader(broker.bootstrap_servers, {}).read_ranges([whole])
+                for offset in batches
+            )
         )
         > 0
     )
@@ -315,13 +318,13 @@ def test_of_ranges_that_are_read_together_none_has_records_of_two_topics_of_one_
     places = [TopicPartition(name, number) for number in range(3)]
     produce(broker.bootstrap_servers, name, [Given(b"old" * 100, n % 3) for n in range(3 * count)])
     reader, values = RangeReader(broker.bootstrap_servers, {}), dict[TopicPartition, set[bytes]]()
-    for _, batches in reader.read([OffsetRange(places[0], 0, 10)]):
+    for _, batches in reader.read_ranges([OffsetRange(places[0], 0, 10)]):
         assert (
             sum(map(len, batches)) == 10
         )  # from then on the topic is known, and its topic-partitions are read together
 
     def read() -> None:
-        for wanted, batches in reader.read([OffsetRange(place, 0, count) for place in places]):
+        for wanted, batches in reader.read_ranges([OffsetRange(place, 0, count) for place in places]):
             found = list(batches)
             values[wanted.topic_partition] = {value for batch in found for value in batch.column("value").to_pylist()}
             if wanted.topic_partition == places[0]:
@@ -337,7 +340,9 @@ def test_records_that_come_late_are_waited_for(
 ) -> None:
     name = topic("late")
     produce(broker.bootstrap_servers, name, [Given(b"v")] * 5)
-    for _, batches in RangeReader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 9)]):
+    for _, batches in RangeReader(broker.bootstrap_servers, {}).read_ranges(
+        [OffsetRange(TopicPartition(name, 0), 0, 9)]
+    ):
         first = len(next(batches))  # the brokers may have got the five in several batches
         produce(broker.bootstrap_servers, name, [Given(b"v")] * 4)
         assert 0 < first <= 5
@@ -349,7 +354,7 @@ def test_a_reading_that_is_left_gives_its_messages_back(
 ) -> None:
     name = topic("left")
     produce(broker.bootstrap_servers, name, [Given(b"v")] * 70_000)  # more than a batch
-    reading = RangeReader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 70_000)])
+    reading = RangeReader(broker.bootstrap_servers, {}).read_ranges([OffsetRange(TopicPartition(name, 0), 0, 70_000)])
     _, batches = next(reading)
     assert len(next(batches)) > 0
     reading.close()  # a task that stops at a record; its traceback still holds `batches`
@@ -398,7 +403,9 @@ def test_a_broker_that_restarts_in_the_middle_costs_nothing_but_time(
         producer.poll(0)
     assert producer.flush(60) == 0
     found = []
-    for _, batches in RangeReader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 1000)]):
+    for _, batches in RangeReader(broker.bootstrap_servers, {}).read_ranges(
+        [OffsetRange(TopicPartition(name, 0), 0, 1000)]
+    ):
         found += next(batches).column("offset").to_pylist()
         broker.restart()
         for batch in batches:
@@ -438,7 +445,7 @@ def test_many_topic_partitions_are_read_one_to_its_end_after_the_other(
     ranges = [OffsetRange(TopicPartition(name, n), n % 5, 5 + n % 5) for n in range(partitions)]
     found = [
         (wanted, [row for batch in batches for row in batch.column("offset").to_pylist()])
-        for wanted, batches in RangeReader(broker.bootstrap_servers, {}).read(ranges)
+        for wanted, batches in RangeReader(broker.bootstrap_servers, {}).read_ranges(ranges)
     ]
     assert found == [(wanted, list(range(wanted.start, wanted.until))) for wanted in ranges]
 
@@ -449,7 +456,7 @@ def test_a_range_that_was_left_in_the_middle_is_read_from_its_start_the_next_tim
     name = topic("left")
     produce(broker.bootstrap_servers, name, [Given(b"%d" % n) for n in range(ROWS + 1000)])
     whole = OffsetRange(TopicPartition(name, 0), 0, ROWS + 1000)
-    for _, batches in RangeReader(broker.bootstrap_servers, {}).read([whole]):
+    for _, batches in RangeReader(broker.bootstrap_servers, {}).read_ranges([whole]):
         assert next(batches).column("offset")[0].as_py() == 0
     assert offsets(in_task(name, 5, 20)) == list(range(5, 20))
 
@@ -497,7 +504,7 @@ def test_memory_is_bounded_in_bytes_however_slowly_the_records_are_taken(
         "from kafka_s3.model.offsets import TopicPartition\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         f"before, wanted, rows = peak(), OffsetRange(TopicPartition({name!r}, 0), 0, {count}), 0\n"
-        f"for _, batches in RangeReader({broker.bootstrap_servers!r}, {{}}).read([wanted]):\n"
+        f"for _, batches in RangeReader({broker.bootstrap_servers!r}, {{}}).read_ranges([wanted]):\n"
         "    for batch in batches:\n"
         "        rows += len(batch)\n"
         "        time.sleep(0.05)\n"

@@ -14,9 +14,9 @@ from kafka_s3.engine.control.heartbeat import Phase, read_heartbeat
 from kafka_s3.model.errors import RecordError
 from kafka_s3.run.logs import LogObserver
 from kafka_s3.run.spark.process import FailedSink, Process, SharedSession, exit_code, run_side_by_side
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.running import metering
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import boto3
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import functions as F  # noqa: N812
@@ -15,15 +14,13 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.loop.planner import QUIET_OFFSETS, RANGES_IN_A_TASK
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.model.errors import KafkaUnavailable, SinkError
+from kafka_s3.model.errors import KafkaUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.run.spark.launch import ChosenSource, Trial
-from kafka_s3.run.spark.source import BATCH_BYTES, BYTES, SparkSource
-from kafka_s3.run.spark.task import ReadMode
-from kafka_s3.run.spark.tasks_source import TASKS_AT_LEAST, TasksSource, shares
+from kafka_s3.run.spark.launch import ReaderChoice, SparkEngine, Trial
+from kafka_s3.run.spark.source import TASKS_AT_LEAST, ReadRanges, SparkSource, TasksSource, shares
 from kafka_s3.testing.services.process import free_ports
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     from kafka_s3.testing.services.s3 import EmbeddedS3
 
 Engine = Callable[..., SparkSource]
-Either = Callable[..., Source]
+Either = Callable[..., ReadRanges]
 
 
 @pytest.fixture
@@ -70,11 +67,11 @@ def either(
 ) -> Either:
     """One reader and the other."""
 
-    def make(topics: str, **consumer: str) -> Source:
+    def make(topics: str, **consumer: str) -> ReadRanges:
         servers, settings = kafka.bootstrap_servers, parts(topics)
         if request.param == "tasks":
-            return TasksSource(spark, settings, bootstrap_servers=servers, properties=consumer)
-        return SparkSource(spark, settings, bootstrap_servers=servers, kafka=consumer)
+            return TasksSource(spark, settings, bootstrap_servers=servers, properties=consumer).run_reading_tasks
+        return SparkSource(spark, settings, bootstrap_servers=servers, kafka=consumer).run_job
 
     return make
 
@@ -111,7 +108,7 @@ def test_one_job_reports_on_every_topic_partition_also_on_an_empty_one(
     produce(kafka.bootstrap_servers, a, [Given(document(n=n), n % 2) for n in range(20)])
     produce(kafka.bootstrap_servers, b, [Given(document(n=n)) for n in range(5)])
     places = [(a, 0, 2, 10), (a, 1, 0, 4), (a, 2, 0, 0), (b, 0, 0, 5)]
-    reports = either(f"{a},{b}").read([wanted(t, p, start=start, until=until) for t, p, start, until in places])
+    reports = either(f"{a},{b}")([wanted(t, p, start=start, until=until) for t, p, start, until in places])
     facts = [
         (*report.topic_partition, report.read, report.frontier, [(f.first_offset, f.last_offset) for f in report.files])
         for report in reports
@@ -129,7 +126,7 @@ def test_nothing_of_what_a_task_has_uploaded_is_visible(
 ) -> None:
     name = topic("hidden")
     produce(kafka.bootstrap_servers, name, [Given(document(n=n)) for n in range(6)])
-    (report,) = either(name).read([wanted(name, 0, start=0, until=6)])
+    (report,) = either(name)([wanted(name, 0, start=0, until=6)])
     content = Bucket(s3.endpoint_url, bucket)
     assert len(report.files) == 2
     assert content.listing() == {}
@@ -153,14 +150,13 @@ def test_records_of_aborted_transactions_are_gaps_under_read_committed(
     head = 3 + 1 + 4 + 1 + 2 + 1  # each transaction ends with a marker, written some time after the broker's answer
     brokers = KafkaBrokers(kafka.bootstrap_servers, properties=committed)
     eventually(lambda: brokers.heads([place])[place] == head)
-    source = either(name, **committed)
-    (report,) = source.read([wanted(name, 0, start=0, until=head, close=Reason.FLUSH_NOW)])
+    (report,) = either(name, **committed)([wanted(name, 0, start=0, until=head, close=Reason.FLUSH_NOW)])
     assert (report.rows, report.frontier) == (5, head)
     assert [(f.first_offset, f.last_offset, f.records) for f in report.files] == [(0, 2, 3), (9, 10, 2)]
 
 
-def test_a_large_record_crosses_too_and_its_topic_is_read_in_full_from_then_on(
-    engine: Engine, kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSession, topic: Callable[..., str]
+def test_large_and_small_records_of_several_topics_cross_in_one_job(
+    engine: Engine, kafka: EmbeddedKafka, topic: Callable[..., str]
 ) -> None:
     mixed, small = topic("mixed", 2), topic("small")
     produce(kafka.bootstrap_servers, mixed, [Given(document(n=n), n % 2) for n in range(6)])
@@ -168,25 +164,9 @@ def test_a_large_record_crosses_too_and_its_topic_is_read_in_full_from_then_on(
         kafka.bootstrap_servers, mixed, [Given(document(text="x" * 900_000)), *[Given(document(n=n)) for n in (7, 8)]]
     )
     produce(kafka.bootstrap_servers, small, [Given(document(n=n)) for n in range(3)])
-    source = engine(f"{mixed},{small}")
     places = [(mixed, 0, 6), (mixed, 1, 3), (small, 0, 3)]
-    reports = source.read([wanted(name, partition, start=0, until=until) for name, partition, until in places])
+    reports = engine(f"{mixed},{small}").run_job([wanted(name, n, start=0, until=until) for name, n, until in places])
     assert [(report.read, len(report.files)) for report in reports] == [(6, 2), (3, 1), (3, 1)]
-    assert spark.conf.get(BATCH_BYTES) == BYTES[ReadMode.ALL]
-    uploads = boto3.client("s3", endpoint_url=s3.endpoint_url).list_multipart_uploads(Bucket=bucket).get("Uploads", [])
-    assert len(uploads) == 4, "the files that the first attempt had begun are not left behind"
-    source.read([wanted(small, 0, start=0, until=3)])
-    assert spark.conf.get(BATCH_BYTES) == BYTES[ReadMode.PLAIN]
-    source.read([wanted(mixed, 0, start=0, until=3)])
-    assert spark.conf.get(BATCH_BYTES) == BYTES[ReadMode.ALL], "now it is known what the topic holds"
-
-
-def test_topic_partitions_of_many_topics_and_high_offsets_share_a_number(engine: Engine) -> None:
-    task = engine("a,b").task([wanted("a", 41, start=0, until=2**40), wanted("b", 7, start=0, until=9)])
-    assert task.first_places == {"a": 0, "b": 42}
-    assert task.offset_bits == 63 - 6
-    with pytest.raises(SinkError, match=r"lower tasks\.max"):
-        _ = engine("a").task([wanted("a", 2**30, start=0, until=2**40)]).offset_bits
 
 
 # ------------------------------------------------------------------------------------------------ tasks that read for themselves
@@ -216,7 +196,7 @@ def test_a_task_reads_many_quiet_topic_partitions(
     name = topic("quiet", partitions)
     produce(kafka.bootstrap_servers, name, [Given(document(n=n), n % partitions) for n in range(partitions * 4)])
     source = TasksSource(spark, parts(name), bootstrap_servers=kafka.bootstrap_servers, properties={})
-    reports = source.read([wanted(name, n, start=0, until=4) for n in range(partitions)])
+    reports = source.run_reading_tasks([wanted(name, n, start=0, until=4) for n in range(partitions)])
     facts = [(report.topic_partition.partition, report.read, report.frontier) for report in reports]
     assert sorted(facts) == [(n, 4, 3) for n in range(partitions)]
 
@@ -230,11 +210,12 @@ def test_a_reader_that_tasks_can_use_is_chosen_once_and_said(
 
     def chosen(**properties: str) -> Source:
         servers, settings = kafka.bootstrap_servers, parts(name)
-        return ChosenSource(
-            TasksSource(spark, settings, bootstrap_servers=servers, properties=properties),
-            SparkSource(spark, settings, bootstrap_servers=servers), check=partial(Trial(servers, properties).check, spark),
+        choice = ReaderChoice(
+            TasksSource(spark, settings, bootstrap_servers=servers, properties=properties).run_reading_tasks,
+            SparkSource(spark, settings, bootstrap_servers=servers).run_job, check=partial(Trial(servers, properties).check, spark),
             brokers=KafkaBrokers(servers), decided=lambda choice, reason: told.append((choice, reason)),
         )  # fmt: skip
+        return SparkEngine(spark, choice.choose, lambda *_: None)
 
     source = chosen()
     assert source.read([]) == []

@@ -82,4 +82,4 @@ def test_sparks_failure_is_no_outage_of_kafka(
     engine = SparkSource(spark, settings(), bootstrap_servers=kafka.bootstrap_servers)
     wanted = Assignment(TopicPartition(times, 0), 0, 4, (Delivery(0, 4),))
     with pytest.raises(UnreadableRecord, match="cannot read a record, however often it tries"):
-        (DriverSource(engine) if on_driver else engine).read([wanted])
+        (DriverSource(engine).run_on_driver if on_driver else engine.run_job)([wanted])

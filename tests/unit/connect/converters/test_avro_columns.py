@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.converters.avro import AvroColumns, AvroPayloads, columns_of
+from kafka_s3.connect.converters.avro import AvroColumns, AvroPayloads, columns_for
 from kafka_s3.connect.converters.converter import Payloads
 from kafka_s3.connect.records.values import AvroBodies
 from kafka_s3.connect.schemas.arrow import arrow_table, python_rows
@@ -182,7 +182,7 @@ def columns(avro: Any, names: frozenset[str] | None = None) -> AvroColumns:
     """What reads the schema in columns, all fields or those of these names."""
     schema = decoder(avro).schema
     assert schema is not None
-    found = columns_of(avro, schema, names)
+    found = columns_for(avro, schema, names)
     assert found is not None
     return found
 
@@ -479,7 +479,7 @@ def test_positions_and_slices_of_bodies_keep_values_columns_and_bytes_together()
 def test_types_that_columns_cannot_hold_exactly_are_read_one_by_one(kind: Any) -> None:
     avro = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]}
 
-    assert columns_of(avro, decoder(avro).schema) is None  # type: ignore[arg-type]
+    assert columns_for(avro, decoder(avro).schema) is None  # type: ignore[arg-type]
 
 
 def test_a_small_int_beyond_its_type_wraps_around_as_in_the_original() -> None:

@@ -56,4 +56,4 @@ def test_what_nobody_wants_is_walked_but_has_no_columns() -> None:
     made = program(("a", {"type": "array", "items": "long"}), ("b", "long"), names=frozenset({"b"}))
 
     assert [step.column for step in made.steps] == [NONE, NONE, NONE, 0]
-    assert (made.levels, made.wanted, len(made.parts)) == ([0], [True, False], 1)
+    assert (made.levels, made.wanted, len(made.children)) == ([0], [True, False], 1)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.connect.converters.json_documents import parse_document
 from kafka_s3.connect.converters.json_loops import Members
+from kafka_s3.connect.converters.json_values import parse_document
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=12)

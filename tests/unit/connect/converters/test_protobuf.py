@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.protobuf import ProtobufPayloads
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
-from kafka_s3.connect.schemas.protobuf import ProtobufOptions, connect_schema_of_protobuf
+from kafka_s3.connect.schemas.protobuf import ProtobufOptions, translation
 from kafka_s3.connect.schemas.protobuf_descriptors import message_type, message_type_at
 from kafka_s3.connect.schemas.registered import Reference
 from tests.support.examples import examples
@@ -58,7 +58,7 @@ def made(descriptor: Any, **fields: Any) -> bytes:
 
 
 def schema_of(descriptor: Any, **options: Any) -> ConnectSchema:
-    return connect_schema_of_protobuf(descriptor, options=replace(DEFAULTS, **options), version=None)
+    return translation(descriptor, options=replace(DEFAULTS, **options), version=None).schema
 
 
 def read(descriptor: Any, payload: bytes, **options: Any) -> Any:
@@ -77,7 +77,7 @@ def failure(descriptor: Any, payload: bytes) -> str:
 
 
 def field(schema: ConnectSchema, *path: str) -> ConnectSchema:
-    found = schema.at(path)
+    found = schema.at_path(path)
     assert found is not None
     return found
 
@@ -357,7 +357,7 @@ def test_a_record_that_is_a_wrapper_is_the_primitive_in_it() -> None:
 
 def test_the_version_is_the_top_level_schemas_only() -> None:
     descriptor = proto3("message M { N n = 1; } message N {}")
-    schema = connect_schema_of_protobuf(descriptor, options=DEFAULTS, version=3)
+    schema = translation(descriptor, options=DEFAULTS, version=3).schema
     assert (schema.version, field(schema, "n").version) == (3, None)
 
 

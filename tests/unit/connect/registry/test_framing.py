@@ -33,7 +33,7 @@ def parts(record: bytes, framing: Framing) -> tuple[SchemaName, bytes] | str:
     found = framed(values, headers=None, indexes=MessageIndexes.ABSENT, framing=framing)
     if found.failures:
         return found.failures[0][1]
-    ((name, rows, starts),) = found.groups
+    ((name, rows, starts),) = found.by_schema
     return name, payloads(values, rows, starts)[0].as_py()
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.connect.registry.options import SubjectNameStrategy, needs_record_name, strategy_of, subject
+from kafka_s3.connect.registry.options import SubjectNameStrategy, strategy_of, subject
 from kafka_s3.connect.registry.wire_format import (
     FAILURES,
     MOST_INDEXES,
@@ -41,9 +40,9 @@ def one(record: bytes, *, indexes: MessageIndexes = MessageIndexes.ABSENT, heade
     """Schema name and payload of one record, or the reason why it has none."""
     result = parse([record], indexes=indexes, headers=[header])
     if result.failures:
-        assert not result.groups
+        assert not result.by_schema
         return result.failures[0][1]
-    [(name, rows, starts)] = result.groups
+    [(name, rows, starts)] = result.by_schema
     return name, payloads(pa.array([record]), rows, starts)[0].as_py()
 
 
@@ -121,7 +120,7 @@ def test_a_list_ends_with_its_record_even_if_the_next_one_would_complete_it():
 def test_failures_and_nulls_have_their_places():
     result = parse([b"{}", None, b"", b"\0\0\0\1", classic(5, b""), b"\1" + GUID.bytes[:15]])
     assert result.failures == [(0, UNKNOWN_MAGIC), (2, FAILURES[1]), (3, FAILURES[3]), (5, FAILURES[3])]
-    assert (result.nulls.tolist(), result.rows.tolist()) == ([1], [4])
+    assert result.rows.tolist() == [4]
 
 
 def test_an_id_is_read_as_java_reads_it():
@@ -129,15 +128,14 @@ def test_an_id_is_read_as_java_reads_it():
     assert one(b"\0\x7f\xff\xff\xff")[0] == SchemaName(id=2**31 - 1)
 
 
-def test_consecutive_records_of_one_schema_form_a_group():
+def test_all_records_of_one_schema_form_a_group():
     result = parse([classic(1, b"a"), classic(1, b"b"), b"?", classic(1, b"c"), classic(2, b"d"), classic(1, b"e")])
-    assert [(name.id, rows.tolist()) for name, rows, _ in result.groups] == [(1, [0, 1, 3]), (2, [4]), (1, [5])]
-    assert [(name.id, rows.tolist()) for name, rows, _ in result.distinct] == [(1, [0, 1, 3, 5]), (2, [4])]
+    assert [(name.id, rows.tolist()) for name, rows, _ in result.by_schema] == [(1, [0, 1, 3, 5]), (2, [4])]
 
 
 def test_an_empty_batch_has_no_groups():
     result = parse([])
-    assert (result.groups, result.distinct, result.failures, len(result.nulls)) == ([], [], [], 0)
+    assert (result.by_schema, result.failures) == ([], [])
     assert len(payloads(pa.array([], pa.binary()), result.rows, result.starts)) == 0
 
 
@@ -150,7 +148,7 @@ def test_payloads_of_different_prefixes_keep_their_order():
         classic(3, listed(0) + b"4"),
     ]
     result = parse(records, indexes=MessageIndexes.FOLLOW)
-    [(_, rows, starts)] = result.groups
+    [(_, rows, starts)] = result.by_schema
     assert starts.tolist() == [6, 7, 6, 7]
     assert payloads(pa.array(records), rows, starts).to_pylist() == [b"one", b"two", b"", b"4"]
 
@@ -163,7 +161,7 @@ def test_slices_of_every_binary_type_are_read(kind):
         .slice(1, 3)
     )
     result = framed(array, headers=None, indexes=MessageIndexes.ABSENT)
-    assert [(name.id, rows.tolist()) for name, rows, _ in result.groups] == [(1, [0]), (2, [1, 2])]
+    assert [(name.id, rows.tolist()) for name, rows, _ in result.by_schema] == [(1, [0]), (2, [1, 2])]
     cut = payloads(array, result.rows, result.starts)
     assert (cut.type, cut.to_pylist()) == (pa.binary(), [b"a", b"bb", b""])
     assert payloads(array, np.array([2, 0]), np.array([5, 5])).to_pylist() == [b"", b"a"]
@@ -189,9 +187,9 @@ def test_records_with_and_without_a_header_mix():
         [[("__value_schema_id", b"\1" + GUID.bytes)], [], [("__value_schema_id", b"\1" + GUID.bytes)]], HEADERS
     )
     result = framed(records, headers=schema_id_headers(headers, Role.VALUE), indexes=MessageIndexes.ABSENT)
-    assert [name for name, _, _ in result.groups] == [SchemaName(guid=TEXT), SchemaName(id=4)]
+    assert [name for name, _, _ in result.by_schema] == [SchemaName(guid=TEXT), SchemaName(id=4)]
     assert payloads(records, result.rows, result.starts).to_pylist() == [b"whole", b"cut"]
-    assert result.nulls.tolist() == [2]
+    assert 2 not in result.rows
 
 
 def expected(record: bytes, follow: MessageIndexes) -> tuple[SchemaName, bytes] | None:
@@ -271,10 +269,10 @@ def test_whatever_the_bytes_every_record_is_read_as_by_the_rules(indexes, record
             wanted[row] = named and (named[0], named[1] if header is None else record)
     assert [row for row, _ in result.failures] == [row for row, found in wanted.items() if found is None]
     found = {}
-    for name, rows, starts in result.groups:
+    for name, rows, starts in result.by_schema:
         found |= {int(row): (name, cut.as_py()) for row, cut in zip(rows, payloads(array, rows, starts), strict=True)}
     assert found == {row: good for row, good in wanted.items() if good is not None}
-    assert all(before[0] != after[0] for before, after in pairwise(result.groups))
+    assert len({name for name, _, _ in result.by_schema}) == len(result.by_schema)
 
 
 def test_subjects_follow_the_published_vectors():
@@ -287,7 +285,6 @@ def test_subjects_follow_the_published_vectors():
 @pytest.mark.parametrize("strategy", SubjectNameStrategy)
 def test_a_strategy_is_known_by_its_java_class_too(strategy):
     assert strategy_of(f"io.confluent.kafka.serializers.subject.{strategy}") is strategy
-    assert needs_record_name(strategy) == (strategy is not SubjectNameStrategy.TOPIC)
 
 
 def test_an_unknown_strategy_names_the_known_ones():

@@ -15,8 +15,8 @@ from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, python_rows
 from kafka_s3.connect.schemas.compatibility import (
     Compatibility,
     SchemaDecision,
-    project,
     project_table,
+    projection,
     schema_decision,
     unified,
 )
@@ -25,6 +25,10 @@ from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIMESTAMP, ConnectSc
 NONE, BACKWARD, FORWARD, FULL = Compatibility
 WRITE, ROLL, PROJECT, REJECT = SchemaDecision
 ENUM = "io.confluent.connect.avro.Enum"
+
+
+def project(value: Any, record: ConnectSchema, file: ConnectSchema) -> Any:
+    return projection(record, file)(value)
 
 
 def of(kind: SchemaType, **more: Any) -> ConnectSchema:

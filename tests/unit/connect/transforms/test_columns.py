@@ -22,9 +22,11 @@ from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
 from kafka_s3.connect.transforms.fields import (
     ExtractField,
+    Flatten,
     HoistField,
     InsertField,
     Insertion,
+    MaskField,
     ReplaceField,
     SetSchemaMetadata,
     ValueToKey,
@@ -37,8 +39,6 @@ from kafka_s3.connect.transforms.filters import (
     TombstoneHandler,
     TopicNameMatches,
 )
-from kafka_s3.connect.transforms.flatten import Flatten
-from kafka_s3.connect.transforms.mask_field import MaskField
 from kafka_s3.connect.transforms.record import RecordPart, Transform
 from kafka_s3.connect.transforms.routers import RegexRouter, TimestampRouter
 from kafka_s3.connect.transforms.timestamps import SCHEMAS, TimestampConverter
@@ -169,7 +169,7 @@ class OneByOne:
 
 def outcome(chain: Chain, run: Run) -> Any:
     """What becomes of each record: topic, key, value and headers with their schemas, or why it is refused."""
-    found = chain.through([run], ORDERS)
+    found = chain.transform_runs([run], ORDERS)
     records: dict[int, Any] = {}
     for one in found.runs:
         key, headers = (one.sidecars.get(role, Sidecar(Nulls(len(one)), None)) for role in (Role.KEY, Role.HEADER))
@@ -217,7 +217,7 @@ SOME_TIMES = Run(
 def test_a_record_that_lacks_what_its_schema_requires_is_refused_before_a_writer_sees_it(way: Any) -> None:
     run = replace(SOME_TIMES, values=way(SOME_TIMES.values, SOME_TIMES.schema))
     required = InsertField(RecordPart.VALUE, (Insertion("timestamp", "n", optional=False),), "x", defaults=False)
-    found = Chain((ChainLink("t", required),)).through([run], ORDERS)
+    found = Chain((ChainLink("t", required),)).transform_runs([run], ORDERS)
     assert [one.values.objects() for one in found.runs] == [[{"a": 1, "n": 1_705_312_800_000}]]
     assert found.failures == [rejection(1, "n: null for a field that is required.")]
 
@@ -250,5 +250,5 @@ def test_a_field_that_a_document_has_already_is_put_in_its_place_wherever_it_sta
         document = {"z" * shift: 0, own: 1}
         texts = pa.array([dumps(document).encode(), b'{"z":0}'], pa.binary())
         run = Run(np.arange(1), np.arange(1), JsonText(texts.slice(0, 1), None), None)
-        found = Chain((ChainLink("t", transform),)).through([run], ORDERS).runs[0].values.objects()
+        found = Chain((ChainLink("t", transform),)).transform_runs([run], ORDERS).runs[0].values.objects()
         assert found == [document | {name: "new"}]

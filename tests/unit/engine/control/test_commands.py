@@ -16,14 +16,15 @@ from kafka_s3.engine.control.commands import (
     ask_flush,
     ask_pause,
     ask_resume,
-    plain_secrets,
     read_control,
+)
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, read_heartbeat
+from kafka_s3.engine.control.stored_settings import (
+    plain_secrets,
     read_stored_config,
     replace_config,
     store_config,
-    stored_config,
 )
-from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, read_heartbeat
 from kafka_s3.engine.loop.planner import QUIET_OFFSETS
 from kafka_s3.engine.loop.runner import run_available_now, run_continuously
 from kafka_s3.engine.loop.sink import Sink
@@ -33,6 +34,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.run.wiring.sink_folder import stored_config
 from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
 from tests.support.memory_world import BASE, World, settings_of

@@ -11,17 +11,17 @@ from kafka_s3.engine.control.commands import CommandRequest, Control, ask_pause
 from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, HeartbeatWriter, Limits, Phase, Tally
 from kafka_s3.engine.control.status import (
     GREW_OFTEN,
+    PartitionPosition,
     SinkSnapshot,
     SinkState,
-    Standpoint,
-    all_known,
+    all_snapshots,
     check_line,
     health,
-    known_of,
-    overridden,
+    limits_with,
+    partition_positions,
     sink_id,
     sink_names,
-    standpoints,
+    snapshot_of,
 )
 from kafka_s3.engine.log.entry import Progress
 from kafka_s3.engine.log.fold import LogState
@@ -141,8 +141,8 @@ def test_a_lag_that_nobody_knows_is_larger_than_any_limit(limit: int) -> None:
         SinkSnapshot("orders", configured=True),
         replace(KNOWN, heartbeat=None),
     ):
-        assert not check_line(known, overridden(known, lag=limit))[1]
-    assert check_line(KNOWN, overridden(KNOWN, lag=limit))[1] is (limit >= 7)
+        assert not check_line(known, limits_with(known, lag=limit))[1]
+    assert check_line(KNOWN, limits_with(KNOWN, lag=limit))[1] is (limit >= 7)
 
 
 def test_health_is_that_of_the_time_when_the_sink_was_seen() -> None:
@@ -152,22 +152,25 @@ def test_health_is_that_of_the_time_when_the_sink_was_seen() -> None:
 
 def test_limits_that_are_given_win_over_those_of_the_configuration() -> None:
     known = beat(limits=Limits(lag=1, delay_ms=2, dead_letters=0.5))
-    assert overridden(known) == Limits(1, 2, 0.5)
-    assert overridden(known, lag=9, delay_s=0.25, dead_letters=0.0) == Limits(9, 250, 0.0)
+    assert limits_with(known) == Limits(1, 2, 0.5)
+    assert limits_with(known, lag=9, delay_s=0.25, dead_letters=0.0) == Limits(9, 250, 0.0)
 
 
 def test_every_topic_partition_of_log_and_heartbeat_has_a_line() -> None:
     other = TopicPartition("payments", 1)
     log = replace(LOG, progress={ORDERS: Progress(10, 9, OffsetSet.of([11]))})
     known = replace(KNOWN, log=log, heartbeat=replace(BEAT, lag={other: 4}))
-    assert standpoints(known) == [Standpoint(ORDERS, 10, 9, 1, None), Standpoint(other, None, None, 0, 4)]
+    assert partition_positions(known) == [
+        PartitionPosition(ORDERS, 10, 9, 1, None),
+        PartitionPosition(other, None, None, 0, 4),
+    ]
 
 
 def test_no_lag_of_a_partition_is_told_only_while_somebody_looks() -> None:
     lag = {ORDERS: 0, TopicPartition("orders", 1): 7}
-    assert [one.lag for one in standpoints(beat(lag=lag))] == [0, 7]
-    assert [one.lag for one in standpoints(beat(lag=lag, phase=Phase.FAILED))] == [None, 7]
-    assert [one.lag for one in standpoints(replace(beat(lag=lag), seen_ms=NOW + 75_000))] == [None, 7]
+    assert [one.lag for one in partition_positions(beat(lag=lag))] == [0, 7]
+    assert [one.lag for one in partition_positions(beat(lag=lag, phase=Phase.FAILED))] == [None, 7]
+    assert [one.lag for one in partition_positions(replace(beat(lag=lag), seen_ms=NOW + 75_000))] == [None, 7]
 
 
 @pytest.mark.parametrize(
@@ -196,11 +199,11 @@ def test_the_bucket_tells_everything_of_a_sink_that_ran() -> None:
     committed = world.entries()[-1]
     world.now += 60_000
     world.start()  # a restart writes an epoch entry, which is no commit of data
-    known = known_of(world.store, StatePaths("_kafka_s3", "orders"), seen_ms=world.now)
+    known = snapshot_of(world.store, StatePaths("_kafka_s3", "orders"), seen_ms=world.now)
     assert (known.last_commit, known.log) == (committed.committed_at, world.log().load())
     assert health(known).state is SinkState.UNKNOWN
     ask_pause(world.store, StatePaths("_kafka_s3", "orders"), CommandRequest("r", 0, "ann"))
-    assert known_of(world.store, StatePaths("_kafka_s3", "orders"), seen_ms=0).control == Control(
+    assert snapshot_of(world.store, StatePaths("_kafka_s3", "orders"), seen_ms=0).control == Control(
         True, "r", "", "1970-01-01T00:00:00.000Z", "ann"
     )
 
@@ -209,11 +212,11 @@ def test_a_damaged_sink_does_not_hide_the_others() -> None:
     world = World({"flush.size": "3"})
     world.start()
     world.store.put("_kafka_s3/broken/commits/00000000000000000000.json", b"{")
-    broken, orders = all_known(world.store, "_kafka_s3", seen_ms=NOW)
+    broken, orders = all_snapshots(world.store, "_kafka_s3", seen_ms=NOW)
     assert "00000000000000000000.json is damaged" in broken.damage
     assert (orders.name, orders.last_commit) == ("orders", "")
     world.store.put("_kafka_s3/broken/heartbeat.json", replace(BEAT, sink="broken").to_json())
-    broken, _ = all_known(world.store, "_kafka_s3", seen_ms=NOW)
+    broken, _ = all_snapshots(world.store, "_kafka_s3", seen_ms=NOW)
     assert (health(broken).state, str(broken.lag)) == (SinkState.DEGRADED, "7")
     assert CommitLog(world.store, StatePaths("_kafka_s3", "orders"), clock_ms=lambda: 0).load().epoch == 1
 
@@ -231,11 +234,11 @@ def test_a_glance_says_of_a_sink_what_the_whole_log_says_at_the_price_of_a_few_r
     ask_pause(world.store, paths, CommandRequest("r", 0, "ann"))
     world.store.put(paths.config(), b"{}")
     asked = FaultyStore(world.store)
-    (seen,) = all_known(asked, "_kafka_s3", seen_ms=world.now)
+    (seen,) = all_snapshots(asked, "_kafka_s3", seen_ms=world.now)
     assert len(asked.calls) == 4 + len(world.entries()) - 57, (
         "the folder, the heartbeat, a listing, what was asked; entries since"
     )
-    whole = known_of(world.store, paths, seen_ms=world.now)
+    whole = snapshot_of(world.store, paths, seen_ms=world.now)
     assert seen.log is not None
     assert whole.log is not None
     assert (seen.log.version, seen.log.epoch, seen.log.totals) == (
@@ -251,5 +254,5 @@ def test_a_heartbeat_of_another_log_is_not_taken_for_this_ones() -> None:
     paths = StatePaths("_kafka_s3", "orders")
     world.start().poll_and_commit()
     world.store.put(paths.heartbeat(), replace(BEAT, version=500, totals=Totals(read=7)).to_json())
-    (seen,) = all_known(world.store, "_kafka_s3", seen_ms=world.now)
+    (seen,) = all_snapshots(world.store, "_kafka_s3", seen_ms=world.now)
     assert seen.log == world.log().load()

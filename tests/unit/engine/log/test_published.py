@@ -131,7 +131,7 @@ def test_a_driver_that_was_replaced_takes_no_marker_back() -> None:
         world.add(range(6, 9))
         world.sink.poll_and_commit()
 
-    first.log._store = FaultyAt(world, replaced)  # type: ignore[assignment]
+    first.log.store = FaultyAt(world, replaced)  # type: ignore[assignment]
     with pytest.raises(Fenced):
         first.poll_and_commit()
     world.store.delete(f"{FIRST[:-15]}0000000006.json")

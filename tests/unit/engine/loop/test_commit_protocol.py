@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from kafka_s3.engine.log.entry import EntryKind
-from kafka_s3.model.dead_letters import read_lines
+from kafka_s3.model.dead_letters import read_letters
 from kafka_s3.model.errors import CommitUnknown, Fenced, LogDamaged, OffsetsLost, StorageUnavailable
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
@@ -231,7 +231,7 @@ class TwoDrivers(RuleBasedStateMachine):
         buried: Counter[tuple[int, int]] = Counter()
         for file in files:
             if file.role is Role.DEAD_LETTER:
-                found = [(letter.partition, letter.offset) for letter in read_lines(objects[file.key])]
+                found = [(letter.partition, letter.offset) for letter in read_letters(objects[file.key])]
                 buried.update(found)
             else:
                 found = [(row["p"], row["n"]) for row in rows(file.key, objects[file.key])]

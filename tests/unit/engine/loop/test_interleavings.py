@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -17,7 +17,7 @@ import pytest
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.model.dead_letters import read_lines
+from kafka_s3.model.dead_letters import read_letters
 from kafka_s3.model.errors import Fenced, SinkError, SourceError
 from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.offsets import TopicPartition
@@ -25,12 +25,12 @@ from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.ops.sweep import sweeper_of
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import ListedUpload, etag_of
+from kafka_s3.store.store import etag_of
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TIME, TOLERANT
 from tests.support.interleaving import Interleaving, Process, closing
 from tests.support.memory_world import START_MS, World, rows, settings_of
+from tests.support.pending_uploads import OldUploads
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 CONFIG = {
@@ -74,18 +74,6 @@ def settings_with(change: int, codec: str) -> Settings:
 @cache
 def pipeline_with(change: int, codec: str) -> Pipeline:
     return replace(make_pipeline(settings_with(change, codec)), part_size=PART_BYTES, threads=1)
-
-
-class Uploads:
-    """The bucket's listing of pending uploads; the product's own knows when each began."""
-
-    def __init__(self, bucket: MemoryStore) -> None:
-        self.bucket = bucket
-
-    def pending(self, prefix: str) -> Iterator[ListedUpload]:
-        for upload_id, upload in self.bucket.uploads.items():
-            if upload.key.startswith(prefix):
-                yield ListedUpload(upload.key, upload_id, START_MS)
 
 
 class Engine:
@@ -216,9 +204,8 @@ class Case:
         self.run.start(self.world.store, self._swept)
 
     def _swept(self, process: Process) -> None:
-        sweeper = sweeper_of(
-            settings_with(0, self.codec), Uploads(self.world.store), process.store, clock_ms=lambda: self.world.now
-        )
+        old = OldUploads(process.store, started_ms=START_MS)
+        sweeper = sweeper_of(settings_with(0, self.codec), old, clock_ms=lambda: self.world.now)
         sweeper.sweep(older_than_ms=DAY_MS)
 
     def _driver(self, change: int, *, last: bool = False) -> Process:
@@ -288,7 +275,7 @@ class Case:
         written, buried = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
         for file in files:
             if file.role is Role.DEAD_LETTER:
-                buried.update((letter.partition, letter.offset) for letter in read_lines(objects[file.key]))
+                buried.update((letter.partition, letter.offset) for letter in read_letters(objects[file.key]))
             else:
                 found = [(row["p"], row["n"]) for row in rows(file.key, objects[file.key])]
                 assert [found[0], found[-1]] == [

@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from kafka_s3.model.dead_letters import read_lines
+from kafka_s3.model.dead_letters import read_letters
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import OpenState
@@ -28,12 +28,12 @@ from tests.support.configurations import STATE, TOLERANT
 from tests.support.deaths import Died
 from tests.support.memory_world import START_MS, World
 from tests.support.open_files import states
-from tests.support.pending_uploads import DAY_MS, Listing
+from tests.support.pending_uploads import DAY_MS, OldUploads
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 CONFIG = {**TOLERANT, "behavior.on.lost.offsets": "gap", "tail.read.records": "1", "tail.check.interval.ms": "60000"}
 PART_BYTES = 30
-SOME, MANY, CHUNK = 60, 6_060, 200
+SOME, MANY, CHUNK = 30, 6_030, 200
 
 
 @dataclass
@@ -174,8 +174,7 @@ class Schedule:
         """The next start, and a sweep once all is old."""
         self.world.start()
         self.world.now += 2 * DAY_MS
-        uploads = Listing(self.world.store)
-        sweeper = sweeper_of(self.world.settings, uploads, self.world.store, clock_ms=lambda: self.world.now)
+        sweeper = sweeper_of(self.world.settings, OldUploads(self.world.store), clock_ms=lambda: self.world.now)
         sweeper.sweep(older_than_ms=DAY_MS)
 
     # ------------------------------------------------------------ what must be true
@@ -213,7 +212,7 @@ class Schedule:
     def _buried(self) -> Iterator[int]:
         for key, content in self.world.store.objects.items():
             if key.startswith(f"{STATE}orders/dead-letters/"):
-                for letter in read_lines(content):
+                for letter in read_letters(content):
                     yield int((letter.value or b"").split()[1])
 
 

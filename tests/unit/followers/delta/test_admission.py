@@ -8,7 +8,7 @@ from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, TableColumns
 from kafka_s3.followers.delta.guard import Admission, admission
 
 EXPECTED = TableColumns.of({"n": "integer"})
-TOLD = EXPECTED.schema_string()
+GIVEN = EXPECTED.schema_string()
 FILES = {
     "same": TableColumns.of({"n": "integer"}),
     "new": TableColumns.of({"n": "integer", "x": "string"}),
@@ -43,17 +43,17 @@ def test_a_task_that_knew_the_columns_stops_the_sink_where_one_that_did_not_runs
     mode: Mode, file: str, told: Admission, untold: Admission
 ) -> None:
     earlier = TableColumns.of({"n": "short"}).schema_string()
-    assert admission(FILES[file], EXPECTED, told=TOLD, mode=mode)[0] is told
-    assert {admission(FILES[file], EXPECTED, told=one, mode=mode)[0] for one in (None, earlier)} == {untold}
+    assert admission(FILES[file], EXPECTED, given=GIVEN, mode=mode)[0] is told
+    assert {admission(FILES[file], EXPECTED, given=one, mode=mode)[0] for one in (None, earlier)} == {untold}
 
 
 def test_what_a_file_adds_is_expected_after_the_columns_there_are() -> None:
-    _, found = admission(FILES["new"], EXPECTED, told=None, mode=Mode.ADD)
+    _, found = admission(FILES["new"], EXPECTED, given=None, mode=Mode.ADD)
     assert found.columns == FILES["new"]
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_the_first_file_of_a_topic_without_a_table_says_what_is_expected(mode: Mode) -> None:
-    decided, found = admission(FILES["same"], None, told=None, mode=mode)
+    decided, found = admission(FILES["same"], None, given=None, mode=mode)
     assert decided is EXPECT
     assert list(found.columns.fields) == ["n", *([RESCUED] if mode is Mode.RESCUE else [])]

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from kafka_s3.connect.naming.table_names import TableName, TableNames, fault, place
+from kafka_s3.connect.naming.table_names import TableName, TableNames, fault, normal_location
 from kafka_s3.engine.log.dead_letters import LetterSelection
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.table_guard.columns import TableColumns
@@ -274,5 +274,5 @@ def test_what_is_no_name_is_refused(name: str) -> None:
     [("s3://b/a b/c/", "s3a://b/a%20b/c"), ("file:/tmp/x", "file:///tmp/x"), ("dbfs:/x", "dbfs:/x/")],
 )
 def test_locations_are_compared_whatever_their_spelling(one: str, same: str) -> None:
-    assert place(one) == place(same)
-    assert place(one) != place(same + "2")
+    assert normal_location(one) == normal_location(same)
+    assert normal_location(one) != normal_location(same + "2")

@@ -15,9 +15,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.files import RestoreSelection
-from kafka_s3.ops.restore.plan import RestorePlan, plan_of
+from kafka_s3.ops.restore.plan import RestorePlan, plan_of, reading_of
 from kafka_s3.ops.restore.run import ORIGIN, PartitionRestore, restore
-from kafka_s3.ops.restore.values import reading_of
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TOLERANT
 from tests.support.deaths import Died
@@ -297,6 +296,15 @@ def test_an_object_that_holds_others_than_the_log_counts_stops_it() -> None:
     world.store.put(key, b'{"n":0}')
     with pytest.raises(ObjectUnreadable, match="the last record has no end"):
         restored(world, MemoryTarget(world.kafka), to="other")
+
+
+@pytest.mark.parametrize("left", [20, -1])
+def test_a_gzip_object_that_is_cut_off_stops_a_restore_by_names(left: int) -> None:
+    world = numbered(3, **{"s3.compression.type": "gzip"})
+    (key,) = [key for key in world.store.objects if not key.startswith(STATE)]
+    world.store.put(key, world.store.get(key)[:left])
+    with pytest.raises(ObjectUnreadable, match="the last gzip member has no end"):
+        restored(world, MemoryTarget(world.kafka), by_name=True)
 
 
 def test_dead_letters_overlapping_directories_and_the_sinks_own_topic_are_said() -> None:

@@ -154,7 +154,7 @@ def test_a_topic_partition_whose_texts_differ_is_looked_at_by_value_and_told_of_
     last = max(file.key for entry in world.entries() for file in entry.files)
     changed(world, last, lambda content: content.replace(b"4.0", b"4e0"))
     told: list[tuple[str, int, int]] = []
-    report = audited(world, tell=lambda *progress: told.append(progress))
+    report = audited(world, notify=lambda *progress: told.append(progress))
     assert kinds(report) == [FindingKind.WRONG_ETAG]
     assert (report.tallies[0].compared, report.tallies[0].read) == (4, 2)
     assert max(done for what, done, _ in told if what == "objects") == 2
@@ -512,9 +512,9 @@ def test_a_sample_reads_few_objects_but_looks_at_all() -> None:
     assert FindingKind.MISSING_OBJECT in kinds(audited(world, sample=0))
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[tuple[str, int, int]] = []
-    audited(healthy(), tell=lambda *step: told.append(step))
+    audited(healthy(), notify=lambda *step: told.append(step))
     assert ("objects", 3, 3) in told
     assert ("Kafka orders-0", 11, 11) in told
 

@@ -16,14 +16,14 @@ import pytest
 from kafka_s3.connect.config.classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
-from kafka_s3.engine.control.settings_notes import note_settings, noted
+from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.engine.log.dead_letters import LetterSelection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.replay import make_replay
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import FindingKind
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import noted_settings, state_paths
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.conformance import adapter
@@ -319,7 +319,9 @@ def test_years_of_two_digits_are_counted_for_their_century_is_that_of_the_day() 
 def noted_now(world: World) -> None:
     """What a run's heartbeat writes beside the log."""
     epoch = world.entries()[-1].epoch
-    note_settings(world.store, state_paths(world.settings), noted(world.settings, epoch=epoch, at_ms=world.now))
+    note_settings(
+        world.store, state_paths(world.settings), noted_settings(world.settings, epoch=epoch, at_ms=world.now)
+    )
 
 
 def test_what_was_written_before_a_transform_was_added_is_counted_and_what_came_after_is_compared() -> None:

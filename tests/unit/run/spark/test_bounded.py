@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kafka_s3.kafka.envelopes import HEADER
+from kafka_s3.kafka.plain_reader import HEADER
 from kafka_s3.run.spark import source
 from kafka_s3.run.spark.source import RECORD_BYTES, first_bytes, is_cut, sizes
 

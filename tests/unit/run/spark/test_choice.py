@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
@@ -10,8 +10,9 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
-from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.run.spark.launch import ChosenSource
+from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.run.spark.launch import ReaderChoice
+from kafka_s3.run.spark.source import ReadRanges
 from tests.support.memory_world import ORDERS, World
 
 TASKS, SPARK = "kafka.reader=tasks", "kafka.reader=spark"
@@ -24,8 +25,8 @@ class Readers:
         self.trials = iter(trials)
         self.told: list[tuple[str, str]] = []
         self.read: list[str] = []
-        self.source = ChosenSource(
-            Named(TASKS, self.read), Named(SPARK, self.read), check=self.check, brokers=brokers, decided=self.decided
+        self.choice = ReaderChoice(
+            self.reader(TASKS), self.reader(SPARK), check=self.check, brokers=brokers, decided=self.decided
         )
 
     def check(self, place: TopicPartition) -> None:
@@ -37,18 +38,16 @@ class Readers:
         self.told.append((choice, reason))
 
     def round(self) -> None:
-        self.source.read([Assignment(ORDERS, start=0, until=1, deliveries=())])
+        self.choice.choose(ORDERS)([Assignment(ORDERS, start=0, until=1, deliveries=())])
 
+    def reader(self, name: str) -> ReadRanges:
+        """A reader that notes its name."""
 
-class Named:
-    """A reader that notes its name."""
+        def note(assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+            self.read.append(name)
+            return []
 
-    def __init__(self, name: str, read: list[str]) -> None:
-        self.name, self.seen = name, read
-
-    def read(self, assignments: Iterable[Assignment]) -> list[TaskReport]:
-        self.seen.append(self.name)
-        return []
+        return note
 
 
 @pytest.fixture

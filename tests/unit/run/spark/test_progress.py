@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
-from kafka_s3.run.spark.progress import WatchedSource
+from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.run.spark.progress import progress_of
 
 WANTED = Assignment(TopicPartition("orders", 0), 100, 500, (Delivery(0, 500),))
 
@@ -32,19 +32,9 @@ class ConnectSession:
             handler(stages=told, inflight_tasks=1, operation_id="an operation", done=done)
 
 
-@dataclass
-class Reader:
-    """A source during whose reading Spark tells something."""
-
-    during: Callable[[], None]
-
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        self.during()
-        return []
-
-
 def read(session: ConnectSession, during: Callable[[], None], reading: Callable[[int, int], None]) -> None:
-    assert WatchedSource(Reader(during), cast(Any, session), reading).read([WANTED]) == []
+    with progress_of(cast(Any, session), [WANTED], reading):
+        during()
 
 
 def test_tasks_that_are_done_are_told_as_records_while_a_round_is_read_and_not_after_it() -> None:

@@ -83,7 +83,7 @@ _BYTES: Final = next(java for java, ours in CONVERTERS.items() if ours == "bytes
 def block_gzip_translation(texts: Mapping[str, str]) -> SpelledConfig:
     """The configuration in the product's own keys, with everything that is wrong with it in its own spelling."""
     dialect = _dialect(texts)
-    # where the class does not tell, every key is looked at
+    # where the class does not say which, every key is looked at
     names = SHARED if dialect == "original" else {**SHARED, **SUCCESSORS}
     problems = (
         *_class_problems(texts, dialect),
@@ -99,7 +99,7 @@ def block_gzip_translation(texts: Mapping[str, str]) -> SpelledConfig:
 
 
 def _dialect(texts: Mapping[str, str]) -> str | None:
-    """Whose connector it is, None where its class does not tell."""
+    """Whose connector it is, None where its class does not say which."""
     connector = texts.get("connector.class", "").strip()
     return {ORIGINAL: "original", SUCCESSOR: "successor"}.get(connector)
 

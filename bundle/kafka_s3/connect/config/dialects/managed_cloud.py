@@ -1,6 +1,6 @@
 """What does the managed cloud spelling mean in self-managed keys? (SEMANTICS A1.5).
 
-Three things the managed cloud knows by itself, and has to be told here: the brokers, a service account's login, the schema registry. They
+Three things the managed cloud knows by itself, and has to be given here: the brokers, a service account's login, the schema registry. They
 are taken from `kafka.endpoint`, and from Connect's worker file, where the configuration does not say them.
 """
 
@@ -114,11 +114,11 @@ def managed_cloud_translation(texts: Mapping[str, str], worker: Mapping[str, str
 
 
 def _faults(texts: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[Problem]:
-    told = _told_otherwise(texts, worker)
+    elsewhere = _given_elsewhere(texts, worker)
     for key, option in CLOUD.items():
         text = texts.get(key)
         if text is None:
-            if option.required and key not in told:
+            if option.required and key not in elsewhere:
                 yield Problem(key, None, "is required in the managed cloud spelling.", _how(key, texts))
         elif not has_reference(text) and not (key == "rotate.schedule.interval.ms" and text.strip() == "-1"):
             try:
@@ -130,7 +130,7 @@ def _faults(texts: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[Pro
                 yield Problem(key, None, unfit.rule, unfit.remedy)
 
 
-def _told_otherwise(texts: Mapping[str, str], worker: Mapping[str, str]) -> tuple[str, ...]:
+def _given_elsewhere(texts: Mapping[str, str], worker: Mapping[str, str]) -> tuple[str, ...]:
     """Required keys that are not, because something else says the same."""
     login = _LOGIN if JAAS in texts or JAAS in worker else ()
     roles = _STATIC if texts.get("authentication.method", "").strip() == IAM_ROLES else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
 from kafka_s3.connect.config.classes import BLOCK_GZIP_PACKAGES, MANAGED_CLOUD, SELF_MANAGED
@@ -14,7 +13,7 @@ from kafka_s3.connect.config.dialects.managed_cloud import managed_cloud_transla
 from kafka_s3.connect.config.references import has_reference
 from kafka_s3.model.errors import Problem
 
-MISSPELT: Final = 0.9
+_MISSPELT: Final = 0.9
 """Classes of one vendor are alike by their long package already: that much of the whole is less than a word."""
 _PACKAGE: Final = SELF_MANAGED.rpartition(".")[0]
 _CLASS: Final = f"connector.class={SELF_MANAGED}"
@@ -62,33 +61,17 @@ def _may_be_ours(connector: str) -> bool:
     """Whether it is one whose place this product takes, perhaps misspelt, or a name without a package."""
     if "." not in connector or has_reference(connector) or connector.startswith((_PACKAGE, *BLOCK_GZIP_PACKAGES)):
         return True
-    return bool(difflib.get_close_matches(connector.lower(), [SELF_MANAGED.lower()], cutoff=MISSPELT))
-
-
-class Dialect(StrEnum):
-    """The spellings of a sink's configuration."""
-
-    SELF_MANAGED = "self-managed"
-    MANAGED_CLOUD = "managed cloud"
-    BLOCK_GZIP = "Block-GZIP"
-
-
-def dialect_of(texts: Mapping[str, str]) -> Dialect:
-    """The spelling, told by the connector's class, or by keys that only Block-GZIP has."""
-    connector = texts.get("connector.class", "").strip()
-    if connector == MANAGED_CLOUD:
-        return Dialect.MANAGED_CLOUD
-    if connector.startswith(BLOCK_GZIP_PACKAGES) or {"s3.bucket", "local.buffer.dir"} <= texts.keys():
-        return Dialect.BLOCK_GZIP
-    return Dialect.SELF_MANAGED
+    return bool(difflib.get_close_matches(connector.lower(), [SELF_MANAGED.lower()], cutoff=_MISSPELT))
 
 
 def self_managed(texts: Mapping[str, str], worker: Mapping[str, str]) -> SpelledConfig:
-    """The configuration in self-managed keys, with what only its own spelling shows. `worker` are the settings of `read_worker`."""
-    match dialect_of(texts):
-        case Dialect.MANAGED_CLOUD:
-            return managed_cloud_translation(texts, worker)
-        case Dialect.BLOCK_GZIP:
-            return block_gzip_translation(texts)
-        case _:
-            return SpelledConfig(texts)
+    """The configuration in self-managed keys, with what only its own spelling shows. `worker` are the settings of `read_worker`.
+
+    The connector's class says the spelling, or keys that only Block-GZIP has.
+    """
+    connector = texts.get("connector.class", "").strip()
+    if connector == MANAGED_CLOUD:
+        return managed_cloud_translation(texts, worker)
+    if connector.startswith(BLOCK_GZIP_PACKAGES) or {"s3.bucket", "local.buffer.dir"} <= texts.keys():
+        return block_gzip_translation(texts)
+    return SpelledConfig(texts)

@@ -23,53 +23,6 @@ from kafka_s3.connect.naming.table_names import fault
 _DELTA = OptionGroup.DELTA
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = OptionGroup.OURS
-
-
-FOLLOWERS: Final = (
-    Option("glue.database.name", Type.STRING, "", "A database of the AWS Glue Data Catalog in which each topic is kept as a table: its "
-           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log tells what "
-           "came before. Blank: none.", _GROUP),
-    Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
-           "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "
-           "committed. Needs a time partitioner and `timestamp.extractor=Record`. Blank: none.", _GROUP),
-    Option("notification.class", Type.STRING, "", "Who gets a message for each commit: `webhook`, `sns`, `sqs`, or the name of "
-           "an entry point of the group `kafka_s3.notifications`: a callable taking the settings and returning an object with "
-           "`send(message)`. Blank: nobody.", _GROUP),
-    Option("notification.target", Type.STRING, "", "The webhook's address, the ARN of SNS's topic, or the URL of SQS's queue.", _GROUP),
-    Option("aws.endpoint.url", Type.STRING, "", "Address of a service that speaks the language of Glue, SNS and SQS. Blank: AWS in "
-           "`s3.region`. The credentials are those of S3.", _GROUP),
-)  # fmt: skip
-
-
-MODES: Final = ("addNewColumns", "failOnNewColumns", "rescue", "none")
-WRITERS: Final = ("delta-rs", "spark")
-
-
-@accepts("catalog.schema.table, where ${topic} stands for the topic; blank: no name")
-def name_of_tables(value: Value) -> Value:
-    """A pattern of table names, or nothing."""
-    if value and (rule := fault(str(value))):
-        raise InvalidValue(rule, "For example main.raw.${topic}.")
-    return value
-
-
-DELTA: Final = (
-    Option("delta.enable", Type.BOOLEAN, "false", "Keep a Delta table beside each topic's Parquet objects, at `<topics.dir>/<topic>/`, "
-           "over the same objects. May be switched on at any time: the table is then made from the whole commit log.", _DELTA),
-    Option("delta.schema.evolution.mode", Type.STRING, "addNewColumns", "What happens when records have columns that the table does not "
-           "have, or of wider types: the table gets them, the sink stops before the commit, they are kept as JSON in the column "
-           "`_rescued_data`, or they stay in the objects alone.", _DELTA, valid=OneOfAnyCase(MODES)),
-    Option("delta.table.name", Type.STRING, "", "The name under which each table is registered in the catalog of the Spark that runs the "
-           "sink, once it is there. A name that is taken is left as it is. A sink of several topics needs `${topic}` in it.", _DELTA,
-           valid=name_of_tables),
-    Option("delta.writer", Type.STRING, "delta-rs", "Who writes the tables. `delta-rs` adds the objects themselves to a table beside them. "
-           "`spark` appends a copy of their records to the table `delta.table.name`, wherever it lies: for managed tables, and those with "
-           "features that delta-rs does not write.", _DELTA, valid=OneOfAnyCase(WRITERS)),
-    Option("delta.spark.bucket.url", Type.STRING, "", "Where Spark finds the bucket, for `delta.table.name` and `delta.writer=spark`. "
-           "Blank: `s3://<bucket>`, as on Databricks; elsewhere `s3a://<bucket>`, with the library hadoop-aws.", _DELTA),
-)  # fmt: skip
-
-
 STATE_PREFIX: Final = "_kafka_s3"
 _DECIMAL: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}")
 
@@ -152,6 +105,45 @@ SINK: Final = (
     Option("writer.memory.bytes", _LONG, "134217728", "Memory for open files, per task.", _GROUP, valid=Range(1048576)),
     Option("s3.upload.threads", _INT, "4", "Parts that one task sends at the same time.", _GROUP, valid=Range(1, 64)),
 )  # fmt: skip
+MODES: Final = ("addNewColumns", "failOnNewColumns", "rescue", "none")
+WRITERS: Final = ("delta-rs", "spark")
 
 
+@accepts("catalog.schema.table, where ${topic} stands for the topic; blank: no name")
+def name_of_tables(value: Value) -> Value:
+    """A pattern of table names, or nothing."""
+    if value and (rule := fault(str(value))):
+        raise InvalidValue(rule, "For example main.raw.${topic}.")
+    return value
+
+
+DELTA: Final = (
+    Option("delta.enable", Type.BOOLEAN, "false", "Keep a Delta table beside each topic's Parquet objects, at `<topics.dir>/<topic>/`, "
+           "over the same objects. May be switched on at any time: the table is then made from the whole commit log.", _DELTA),
+    Option("delta.schema.evolution.mode", Type.STRING, "addNewColumns", "What happens when records have columns that the table does not "
+           "have, or of wider types: the table gets them, the sink stops before the commit, they are kept as JSON in the column "
+           "`_rescued_data`, or they stay in the objects alone.", _DELTA, valid=OneOfAnyCase(MODES)),
+    Option("delta.table.name", Type.STRING, "", "The name under which each table is registered in the catalog of the Spark that runs the "
+           "sink, once it is there. A name that is taken is left as it is. A sink of several topics needs `${topic}` in it.", _DELTA,
+           valid=name_of_tables),
+    Option("delta.writer", Type.STRING, "delta-rs", "Who writes the tables. `delta-rs` adds the objects themselves to a table beside them. "
+           "`spark` appends a copy of their records to the table `delta.table.name`, wherever it lies: for managed tables, and those with "
+           "features that delta-rs does not write.", _DELTA, valid=OneOfAnyCase(WRITERS)),
+    Option("delta.spark.bucket.url", Type.STRING, "", "Where Spark finds the bucket, for `delta.table.name` and `delta.writer=spark`. "
+           "Blank: `s3://<bucket>`, as on Databricks; elsewhere `s3a://<bucket>`, with the library hadoop-aws.", _DELTA),
+)  # fmt: skip
+FOLLOWERS: Final = (
+    Option("glue.database.name", Type.STRING, "", "A database of the AWS Glue Data Catalog in which each topic is kept as a table: its "
+           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log tells what "
+           "came before. Blank: none.", _GROUP),
+    Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
+           "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "
+           "committed. Needs a time partitioner and `timestamp.extractor=Record`. Blank: none.", _GROUP),
+    Option("notification.class", Type.STRING, "", "Who gets a message for each commit: `webhook`, `sns`, `sqs`, or the name of "
+           "an entry point of the group `kafka_s3.notifications`: a callable taking the settings and returning an object with "
+           "`send(message)`. Blank: nobody.", _GROUP),
+    Option("notification.target", Type.STRING, "", "The webhook's address, the ARN of SNS's topic, or the URL of SQS's queue.", _GROUP),
+    Option("aws.endpoint.url", Type.STRING, "", "Address of a service that speaks the language of Glue, SNS and SQS. Blank: AWS in "
+           "`s3.region`. The credentials are those of S3.", _GROUP),
+)  # fmt: skip
 ROWS: Final = (*SINK, *DELTA, *FOLLOWERS)

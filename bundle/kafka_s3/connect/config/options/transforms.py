@@ -224,8 +224,8 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
     "hoist_field": (_FIELD,),
     "insert_field": (
-        *(_text(f"{what}.field", None, f"Name of a field for the {said}; with `!` behind it is required, with `?` optional (default).")
-          for what, said in (("topic", "topic"), ("partition", "Kafka partition"), ("offset", "offset"), ("timestamp", "timestamp"),
+        *(_text(f"{what}.field", None, f"Name of a field for the {meant}; with `!` behind it is required, with `?` optional (default).")
+          for what, meant in (("topic", "topic"), ("partition", "Kafka partition"), ("offset", "offset"), ("timestamp", "timestamp"),
                              ("static", "text of static.value"))),
         _text("static.value", None, "The text."),
         _DEFAULTS,

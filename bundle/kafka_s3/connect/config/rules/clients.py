@@ -60,7 +60,7 @@ def _only_the_operator_names_files(settings: Settings) -> Iterator[Problem]:
 
 
 def _others_are_known(settings: Settings) -> Iterator[Problem]:
-    """`producer.override.*` and `admin.override.*` have no effect, and still hold nothing that a client should not be told."""
+    """`producer.override.*` and `admin.override.*` have no effect, and still hold nothing that no client may get."""
     for prefix in (PRODUCER, ADMIN):
         for key in sorted(key for key in settings.given_keys if key.startswith(prefix) and key != prefix):
             name = key.removeprefix(prefix)
@@ -110,7 +110,7 @@ def _login_is_complete(settings: Settings) -> Iterator[Problem]:
 
 
 def _stores_are_readable(settings: Settings) -> Iterator[Problem]:
-    """What librdkafka, which the driver speaks, cannot read: told before anything is connected."""
+    """What librdkafka, which the driver speaks, cannot read: reported before anything is connected."""
     for obstacle in obstacles(_given(settings)):
         yield problem(CONSUMER + obstacle.name, obstacle.rule, obstacle.remedy)
 

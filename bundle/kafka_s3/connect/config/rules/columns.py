@@ -1,4 +1,4 @@
-"""Which directories have the name of a column? A query engine sees both as columns, and tells names apart by letters alone, not by case."""
+"""Which directories have the name of a column? A query engine sees both as columns, and ignores case."""
 
 from __future__ import annotations
 

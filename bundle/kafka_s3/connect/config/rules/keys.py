@@ -90,7 +90,7 @@ _TEXTS: Final = (*FOLDERS, *PIECES, "path.format", "partition.field.name")
 
 
 LANGUAGES: Final = {"english": "en", "german": "de", "french": "fr", "spanish": "es", "us": "en", "gb": "en"}
-"""What is meant by names that are no language codes, as far as it can be told."""
+"""What is meant by names that are no language codes, as far as it is known."""
 
 
 def _region_is_one_of_aws(settings: Settings) -> Iterator[Problem]:

@@ -259,7 +259,7 @@ def _topics_are_told_apart(settings: Settings) -> Iterator[Problem]:
 
 
 def _files_are_found_again(settings: Settings) -> Iterator[Problem]:
-    """A file that is made again is told from those of other topics by its key, which a new time would change."""
+    """A file that is made again is distinguished from those of other topics by its key, which a new time would change."""
     if "${time}" in settings.text(NAME) and routes(settings):
         yield problem(NAME, "has ${time}, which does not go with transforms that change topics.", "Leave it out.")
 

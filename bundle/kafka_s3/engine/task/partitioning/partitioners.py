@@ -232,7 +232,7 @@ class FieldPartitioner:
 
     def _coded(self, run: Run, name: str, path: tuple[str, ...]) -> tuple[Longs, list[str]] | None:
         """A field's distinct texts, and each record's number among them; None where they have to be found record by record."""
-        if run.schema is not None and _unusable(run.schema.at(path), name) is not None:
+        if run.schema is not None and _unusable(run.schema.at_path(path), name) is not None:
             return None
         column = run.values.column(path)
         if not isinstance(column, pa.Array) or column.type not in PLAIN_TYPES:
@@ -249,7 +249,7 @@ class FieldPartitioner:
         return None if run.schema.kind is SchemaType.STRUCT else "Value is not Struct type."
 
     def _texts(self, run: Run, name: str, path: tuple[str, ...]) -> list[Any]:
-        schema = run.schema.at(path) if run.schema is not None else None
+        schema = run.schema.at_path(path) if run.schema is not None else None
         problem = _unusable(schema, name) if run.schema is not None else None
         if schema is None and problem is not None:
             return [problem(int(offset)) for offset in run.offsets]

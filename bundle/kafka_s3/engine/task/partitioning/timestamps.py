@@ -189,7 +189,7 @@ class RecordField:
         """Why no value of the schema has a time there, None where it may have one."""
         if schema is None:
             return None
-        member = schema.at(self._path)
+        member = schema.at_path(self._path)
         if member is None:
             return f"field '{'.'.join(self._path)}' is missing"
         if member.name == TIMESTAMP or (member.kind in (SchemaType.INT32, SchemaType.INT64) and member.name is None):
@@ -199,7 +199,7 @@ class RecordField:
         return f"field '{'.'.join(self._path)}' has the unsupported type {member.name or member.kind}"
 
     def _is_timestamp(self, schema: ConnectSchema | None) -> bool:
-        member = schema.at(self._path) if schema is not None else None
+        member = schema.at_path(self._path) if schema is not None else None
         return member is not None and member.name == TIMESTAMP
 
     def _time(self, value: Any, unit: TimeUnit) -> int | str:

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.config.read import pairs
-from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines, write_lines
+from kafka_s3.kafka.reader.settings import ReadScope
+from kafka_s3.model.dead_letters import DeadLetter, LetterLines, context_headers, read_letters
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.spark.task import Task
+from kafka_s3.run.spark.task import read_scope
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
@@ -32,7 +33,8 @@ BYTES = st.none() | st.binary(max_size=20)
 @settings(max_examples=examples(60))
 @given(st.lists(LETTERS, max_size=4))
 def test_a_dead_letter_file_gives_back_what_was_written(letters: list[DeadLetter]) -> None:
-    assert read_lines(write_lines(letters)) == letters
+    lines = LetterLines()
+    assert read_letters(b"".join([*map(lines.line, letters), lines.end()])) == letters
 
 
 def test_the_context_headers_are_those_of_connect() -> None:
@@ -71,7 +73,7 @@ def test_a_bad_record_is_a_line_of_a_file_and_a_record_of_the_topic_as_it_was() 
 
     assert world.numbers() == {"topics/orders/partition=0/orders+0+0000000000.json": [0, 2]}
     (file,) = [file for entry in world.entries() for file in entry.files if file.role is Role.DEAD_LETTER]
-    (letter,) = read_lines(world.store.get(file.key))
+    (letter,) = read_letters(world.store.get(file.key))
     assert (letter.offset, letter.key, letter.value, letter.headers, letter.timestamp) == (
         1,
         BAD.key,
@@ -168,7 +170,7 @@ def test_keys_and_headers_are_read_wherever_a_record_may_become_a_dead_letter(
     config: dict[str, str], kept: bool
 ) -> None:
     given = {"flush.size": "1", "behavior.on.null.values": "ignore", **config}
-    assert Task(settings_of(given), ()).keeps_envelopes is kept
+    assert (read_scope(settings_of(given)) is ReadScope.ENVELOPES) is kept
 
 
 def test_the_stop_says_where_why_and_how_to_go_on() -> None:

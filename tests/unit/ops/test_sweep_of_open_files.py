@@ -8,13 +8,13 @@ from kafka_s3.model.files import Reason
 from kafka_s3.ops.sweep import Swept, UploadState, sweeper_of
 from kafka_s3.run.wiring.pipeline import state_paths
 from tests.support.open_files import world_with_open_files
-from tests.support.pending_uploads import DAY_MS, Listing
+from tests.support.pending_uploads import DAY_MS, OldUploads
 
 
 def test_a_sweep_of_any_age_leaves_what_the_sink_goes_on_with() -> None:
     world = world_with_open_files()
     world.now += 30 * DAY_MS
-    swept = sweeper_of(world.settings, Listing(world.store), world.store, clock_ms=lambda: world.now)
+    swept = sweeper_of(world.settings, OldUploads(world.store), clock_ms=lambda: world.now)
     judged = swept.judged(older_than_ms=0)
 
     assert [one.verdict for one in judged] == [UploadState.OPEN]

@@ -8,11 +8,12 @@ import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.heartbeat import HeartbeatWriter
-from kafka_s3.engine.control.settings_notes import SettingChange, changes, note_settings, noted, read_notes
+from kafka_s3.engine.control.stored_settings import SettingChange, changes, note_settings, read_notes
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import Totals
 from kafka_s3.model.protocols import Start
+from kafka_s3.run.wiring.pipeline import noted_settings
 from kafka_s3.store.memory import MemoryStore
 from tests.support.memory_world import BASE
 
@@ -22,7 +23,7 @@ SECRET = "hunter2-hunter2"
 
 def note(store: MemoryStore, epoch: int, **config: str) -> None:
     settings = resolved(validate({**BASE, "flush.size": "3", **config}).usable())
-    note_settings(store, PATHS, noted(settings, epoch=epoch, at_ms=epoch * 1000))
+    note_settings(store, PATHS, noted_settings(settings, epoch=epoch, at_ms=epoch * 1000))
 
 
 def test_only_new_settings_are_noted_and_what_changed_is_told_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
