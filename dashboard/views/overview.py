@@ -54,7 +54,7 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
     lag = known.lag
     if scene.chosen.topics:
         found = int(lags["lag"].sum()) if lags["lag"].notna().any() else None
-        lag = Lag(found, lag.looked_ms, lag.exact and bool(lags["lag"].notna().all()))
+        lag = Lag(found, lag.polled_ms, lag.exact and bool(lags["lag"].notna().all()))
     looked = data.looked_ms(known)
     parts.figures([
         ("Lag", str(lag),

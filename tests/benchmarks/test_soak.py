@@ -117,8 +117,8 @@ class Soak:
         last = sink.rounds()[-1]
         print(
             f"\nSoak of {self.samples[-1].seconds / 60:.1f} minutes: {traffic.sent:,} records sent, {self.read:,} read, "
-            f"{self.written:,} written in {self.sink.total('files'):,} files, {self.dead_letters:,} dead letters, open files kept {last['open_states']:,} times "
-            f"({last['open_state_bytes'] / 2**20:,.1f} MB in all)."
+            f"{self.written:,} written in {sink.total('files'):,} files, {self.dead_letters:,} dead letters, "
+            f"open files kept {last['open_states']:,} times ({last['open_state_bytes'] / 2**20:,.1f} MB in all)."
         )
         for name, label in SERIES.items():
             _, middle, end = _thirds(self._series(name))

@@ -115,9 +115,9 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One sink in a place."""
+    """One sink in a folder of state."""
 
-    place: SinkFolder
+    folder: SinkFolder
     name: str
     given: str = ""
     """How the user named it: the file, or the name."""
@@ -125,12 +125,12 @@ class Target:
     @property
     def paths(self) -> StatePaths:
         """Where its state lies."""
-        return self.place.paths(self.name)
+        return self.folder.paths(self.name)
 
     @property
     def store(self) -> ObjectStore:
         """The bucket."""
-        return self.place.store
+        return self.folder.store
 
     def heartbeat(self) -> Heartbeat | None:
         """Its last heartbeat."""
@@ -186,7 +186,7 @@ def named_target(sink: SinkName, where: Where, worker: WorkerPath = None, overri
 @composed(target=named_target)
 def target_of(target: Target) -> Target:
     """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
-    target.place.known(target.name)
+    target.folder.known(target.name)
     return target
 
 
@@ -238,7 +238,7 @@ def stored_config_of(target: Target, overrides: list[str] | None, worker: Path |
     """
     stored = read_stored_config(target.store, target.paths)
     if stored is None:
-        rule = f"has no stored configuration in {target.place}{target.name}/."
+        rule = f"has no stored configuration in {target.folder}{target.name}/."
         raise usage_error("sink", target.name, rule, "Store one with kafka-s3 create, or name its file.")
     operators = read_worker(worker).texts if worker is not None else {}
     of_bucket = under(stored.config, stored.worker if worker is None else {})
@@ -248,21 +248,15 @@ def stored_config_of(target: Target, overrides: list[str] | None, worker: Path |
     if problems := [*masked, *refused]:
         raise ConfigError(problems)
     checked = validate(config, worker=operators)
-    settings = checked.settings
-    for key, meant in (
-        ()
-        if checked.problems
-        else (
-            ("name", target.name),
-            ("s3.bucket.name", target.place.bucket),
-            ("state.prefix", target.place.prefix),
-        )
-    ):
+    if checked.problems:
+        return checked
+    settings, folder = checked.settings, target.folder
+    for key, meant in (("name", target.name), ("s3.bucket.name", folder.bucket), ("state.prefix", folder.prefix)):
         if settings.text(key).strip("/") != meant.strip("/"):
-            rule = f"is not that of the stored configuration's own place, {target.place}{target.name}/."
+            rule = f"is not that of the stored configuration's own place, {folder}{target.name}/."
             raise usage_error(key, settings.text(key), rule, "Store it again with kafka-s3 create CONFIG.")
-    if not checked.problems and "store.url" not in settings.pending:
-        _check_store(settings.text("store.url"), target.place.endpoint)
+    if "store.url" not in settings.pending:
+        _check_store(settings.text("store.url"), folder.endpoint)
     return checked
 
 
@@ -276,15 +270,15 @@ def _check_store(url: str, endpoint: str) -> None:
         )
 
 
-def place_words(place: SinkFolder, options: StoreOptions) -> str:
-    """The options of a command line that name a place."""
-    words = ["--bucket", place.bucket]
+def folder_options(folder: SinkFolder, options: StoreOptions) -> str:
+    """The options of a command line that name a folder of state."""
+    words = ["--bucket", folder.bucket]
     if options.endpoint_url:
         words += ["--store-url", options.endpoint_url]
     if options.region != REGION:
         words += ["--region", options.region]
-    if place.prefix != STATE_PREFIX:
-        words += ["--state-prefix", place.prefix]
+    if folder.prefix != STATE_PREFIX:
+        words += ["--state-prefix", folder.prefix]
     return shlex.join(words)
 
 

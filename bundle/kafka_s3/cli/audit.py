@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat, check_topic, composed, sink_settings, time_of
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.text import printable
@@ -97,10 +97,8 @@ def _check_topic(settings: Settings, topic: str) -> None:
 
 def print_report(report: Report, out: Console) -> None:
     """The report for people: a table of what was looked at, then what was found."""
-    table = Table(title=f"Sink {report.sink}: {report.entries:,} commit entries", title_justify="left")
-    table.add_column("topic-partition")
-    for name in COLUMNS:
-        table.add_column(name, justify="right")
+    title = f"Sink {report.sink}: {report.entries:,} commit entries"
+    table = new_table(title, left=["topic-partition"], right=COLUMNS)
     for tally in report.tallies:
         table.add_row(str(tally.topic_partition), *_cells(tally))
     show_table(out, table)

@@ -66,9 +66,11 @@ def _asked(checked: CheckedConfig) -> tuple[tuple[Problem, ...], str]:
     """The fields of registered schemas that directories hide, and why they could not be asked for; blank where that was not so."""
     if checked.problems or not _may_be_asked(checked.settings):
         return (), ""
-    from kafka_s3.ops.doctor.registry import compared  # here: most configurations need no registry's client
+    from kafka_s3.ops.doctor.registry import (
+        compare_registered_fields,
+    )  # here: most configurations need no registry's client
 
-    found = compared(checked.settings, limit_s=LIMIT_S)
+    found = compare_registered_fields(checked.settings, limit_s=LIMIT_S)
     why = f"Fields of the registered schemas against the names of directories. {found.unanswered} {LATER}"
     return found.hidden, why if found.unanswered else ""
 

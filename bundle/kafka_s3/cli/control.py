@@ -23,8 +23,8 @@ from kafka_s3.cli.arguments import (
     WorkerPath,
     Yes,
     composed,
+    folder_options,
     named_target,
-    place_words,
     target_of,
     usage_error,
 )
@@ -35,10 +35,10 @@ from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.engine.control.commands import CommandRequest, Control, ask_flush, ask_pause, ask_resume, read_control
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.status import Lag, SinkSnapshot, is_known, sink_id
-from kafka_s3.engine.control.stored_settings import replace_config, store_config, stored_config
+from kafka_s3.engine.control.stored_settings import replace_config, store_config
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.states import KeptFiles
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.timing import age, now_ms
 from kafka_s3.ops.positions import written_ago
@@ -64,14 +64,14 @@ def create(
     if replace:
         replace_config(target.store, target.paths, stored)
     elif not store_config(target.store, target.paths, stored):
-        rule = f"has a stored configuration already, in {target.place}{settings.name}/."
+        rule = f"has a stored configuration already, in {target.folder}{settings.name}/."
         raise usage_error("name", settings.name, rule, "Use --replace, or another name.")
     key = target.paths.config()
     say(
-        f"Sink {settings.name} ({sink_id(target.place.bucket, settings.name)}): stored as s3://{target.place.bucket}/{key}"
+        f"Sink {settings.name} ({sink_id(target.folder.bucket, settings.name)}): stored as s3://{target.folder.bucket}/{key}"
     )
     say(
-        f"It is started by: kafka-s3 run {settings.name} {place_words(target.place, store_options(resolved(settings)))}"
+        f"It is started by: kafka-s3 run {settings.name} {folder_options(target.folder, store_options(resolved(settings)))}"
     )
 
 
@@ -126,7 +126,7 @@ def delete(
 ) -> None:
     """Remove a sink's stored configuration, control object and heartbeat; never its data, its log only with --with-log."""
     if not is_known(target.store, target.paths):
-        say(f"Sink {target.name}: nothing of its state is in {target.place}{target.name}/, so nothing was removed.")
+        say(f"Sink {target.name}: nothing of its state is in {target.folder}{target.name}/, so nothing was removed.")
         return
     running = target.heartbeat()
     if running is not None and running.alive(now_ms()):
@@ -140,8 +140,8 @@ def delete(
             f"The commit log of {target.name} says which records are in objects. Without it a sink of that name begins where its consumer "
             "group stands, or anew, and may write records a second time. Data and dead letter files stay."
         )
-        confirm(None if yes else f"Delete {len(keys)} objects of {target.place}{target.name}/?")
-    removed = KeptFiles(target.store, target.paths).remove_all() if with_log else 0
+        confirm(None if yes else f"Delete {len(keys)} objects of {target.folder}{target.name}/?")
+    removed = OpenFileStates(target.store, target.paths).remove_all() if with_log else 0
     for key in keys:
         removed += target.store.head(key) is not None
         target.store.delete(key)

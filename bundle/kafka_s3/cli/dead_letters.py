@@ -27,7 +27,7 @@ from kafka_s3.cli.arguments import (
     sink_settings,
     usage_error,
 )
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.dead_letters import (
@@ -76,20 +76,6 @@ class Which(StrEnum):
 
 
 WhichOnly = Annotated[Which, typer.Option("--state", help="Which letters.")]
-StageOnly = Annotated[Stage | None, typer.Option("--stage", help="Only letters that failed at this stage.")]
-TopicOnly = Annotated[str | None, typer.Option("--topic", help="Only letters of this topic.")]
-PartitionOnly = Annotated[int | None, typer.Option("--partition", min=0, help="Only letters of this partition.")]
-OffsetOnly = Annotated[int | None, typer.Option("--offset", min=0, help="Only the letter of this offset.")]
-ClassOnly = Annotated[
-    str | None, typer.Option("--class", metavar="EXCEPTION", help="Only letters of this exception class.")
-]
-EntryOnly = Annotated[int | None, typer.Option("--entry", min=0, help="Only letters of this commit entry.")]
-Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Only records that became dead letters then or later.")
-]
-Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only records that became dead letters before.")
-]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Not more than this many.")]
 
 
@@ -101,14 +87,20 @@ class ExportFormat(StrEnum):
 
 
 def selection(
-    stage: StageOnly = None,
-    topic: TopicOnly = None,
-    partition: PartitionOnly = None,
-    offset: OffsetOnly = None,
-    exception: ClassOnly = None,
-    entry: EntryOnly = None,
-    since: Since = None,
-    until: Until = None,
+    stage: Annotated[Stage | None, typer.Option("--stage", help="Only letters that failed at this stage.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only letters of this topic.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only letters of this partition.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="Only the letter of this offset.")] = None,
+    exception: Annotated[
+        str | None, typer.Option("--class", metavar="EXCEPTION", help="Only letters of this exception class.")
+    ] = None,
+    entry: Annotated[int | None, typer.Option("--entry", min=0, help="Only letters of this commit entry.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only what became a dead letter then or later.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only what became a dead letter before.")
+    ] = None,
 ) -> LetterSelection:
     """The filters of the command line. Raises ConfigError for a time that is none."""
     return LetterSelection(
@@ -368,10 +360,8 @@ def document(groups: Sequence[LetterGroup]) -> dict[str, Any]:
 
 def table(groups: Sequence[LetterGroup]) -> Table:
     """Groups of dead letters as a table, each with the first letter's message; class names are never cut, long messages are."""
-    found = Table(title="Dead letters", title_justify="left")
-    for title in ("stage", "exception class", "topic-partition", "first (UTC)", "last (UTC)", "state"):
-        found.add_column(title, overflow="fold")
-    found.add_column("letters", justify="right")
+    names = ("stage", "exception class", "topic-partition", "first (UTC)", "last (UTC)", "state")
+    found = new_table("Dead letters", left=names, right=["letters"])
     found.add_column("example", overflow="fold", ratio=1)
     for group in groups:
         texts = (

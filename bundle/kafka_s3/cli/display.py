@@ -71,6 +71,16 @@ def show_json(document: Any) -> None:
     print(json.dumps(document, indent=2))
 
 
+def new_table(title: str, *, left: Iterable[str], right: Iterable[str] = (), **options: Any) -> Table:
+    """A table with these columns, texts first, then numbers; nothing in it is cut. `options` are Rich's."""
+    table = Table(title=title or None, title_justify="left", **options)
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
 def show_table(out: Console, table: Table) -> None:
     """The table where no word of it has to be broken for the terminal, else a block of lines for each row."""
     for column in table.columns:
@@ -207,9 +217,7 @@ def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:
 def totals_table(state: LogState) -> Table:
     """The log's totals: what was read is what was written, dead-lettered and skipped."""
     totals = state.totals
-    table = Table(title="Totals of the commit log", title_justify="left")
-    table.add_column("records")
-    table.add_column("", justify="right")
+    table = new_table("Totals of the commit log", left=["records"], right=[""])
     for name, number in (
         ("read from Kafka", totals.read),
         ("written to objects", totals.written),

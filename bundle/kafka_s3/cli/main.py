@@ -27,15 +27,15 @@ from kafka_s3.run.java.cache import LocalServiceError
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its name, the place of its function (or of a Typer with several) as `module:attribute`, and its line of the help."""
+    """A command: its name, the location of its function (or of a Typer with several) as `module:attribute`, and its line of the help."""
 
     name: str
-    place: str
+    location: str
     help: str
 
     def load(self) -> Any:
         """The function or the Typer."""
-        module, _, attribute = self.place.partition(":")
+        module, _, attribute = self.location.partition(":")
         gc.disable()  # among what is being imported there is no garbage, and looking for it takes a quarter of the time
         try:
             return getattr(import_module(module), attribute)
@@ -74,7 +74,7 @@ def lazy_app(commands: Sequence[Command], **options: Any) -> typer.Typer:
 
 
 def _placeholder() -> None:
-    """Has the place of a command in the help, and is never called."""
+    """Takes the place of a command in the help, and is never called."""
 
 
 def _real(command: Command) -> Any:
@@ -88,8 +88,8 @@ def _real(command: Command) -> Any:
 
 
 COMMANDS: Final = tuple(
-    Command(name, f"kafka_s3.cli.{place}", text)
-    for name, place, text in (
+    Command(name, f"kafka_s3.cli.{location}", text)
+    for name, location, text in (
         ("run", "run:run", "Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
         ("validate", "configuration:validate",
          "Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."),

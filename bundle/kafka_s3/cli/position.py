@@ -25,10 +25,10 @@ from kafka_s3.cli.arguments import (
     sink_settings,
     usage_error,
 )
-from kafka_s3.cli.display import console, show_json, show_line, show_table, styled
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.open_files.states import KeptFiles
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.followers.group_offsets import GroupOffsets
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import ConfigError, Problem, SourceError
@@ -53,7 +53,7 @@ from kafka_s3.ops.positions import (
     moves_to,
     offset_named,
     offsets_at_time,
-    places,
+    read_positions,
     write_positions,
 )
 from kafka_s3.run.wiring.bucket import store_options
@@ -81,14 +81,16 @@ def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    held = KeptFiles(log.store, log.paths).held(log.load())
-    rows = places(log.state, brokers, topics=configured_topics(settings, brokers), group=group_of(settings), held=held)
+    held = OpenFileStates(log.store, log.paths).first_unread(log.load())
+    rows = read_positions(
+        log.state, brokers, topics=configured_topics(settings, brokers), group=group_of(settings), held=held
+    )
     if output is OutputFormat.JSON:
-        show_json(places_document(settings.name, log, rows.values()))
+        show_json(positions_document(settings.name, log, rows.values()))
         return
     out = console()
-    show_line(out, standing_text(settings.name, log))
-    show_table(out, places_table(rows.values(), group=group_of(settings)))
+    show_line(out, log_text(settings.name, log))
+    show_table(out, positions_table(rows.values(), group=group_of(settings)))
 
 
 @position.command(name="set")
@@ -115,11 +117,11 @@ def set_(
         )
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    known = places(log.load(), brokers, topics=configured_topics(settings, brokers))
+    known = read_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
     if topic is not None and partition is not None and offset is not None:
         wanted = {TopicPartition(topic, partition): offset}
     else:
-        wanted = {place.topic_partition: to or "" for place in chosen(known.values(), topics)}
+        wanted = {row.topic_partition: to or "" for row in chosen(known.values(), topics)}
     positions = {
         tp: offset_named(text, known.get(tp) or PartitionPosition(tp, None, None, None, None))
         for tp, text in wanted.items()
@@ -145,7 +147,7 @@ def seek_to_time(
     time_ms = epoch_ms(moment)
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    known = places(log.load(), brokers, topics=configured_topics(settings, brokers))
+    known = read_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
     positions = offsets_at_time(brokers, chosen(known.values(), topics), time_ms=time_ms)
     ask = None if yes else "Move the sink?"
     _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)
@@ -162,14 +164,14 @@ def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
 
 
 def chosen(known: Iterable[PartitionPosition], topics: Sequence[str] | None) -> list[PartitionPosition]:
-    """The places of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
-    alive = [place for place in known if place.head is not None]
+    """The positions of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
+    alive = [row for row in known if row.head is not None]
     for topic in topics or ():
-        check_topic(topic, (place.topic_partition.topic for place in alive))
-    return [place for place in alive if not topics or place.topic_partition.topic in topics]
+        check_topic(topic, (row.topic_partition.topic for row in alive))
+    return [row for row in alive if not topics or row.topic_partition.topic in topics]
 
 
-def standing_text(sink: str, log: CommitLog) -> str:
+def log_text(sink: str, log: CommitLog) -> str:
     """Who wrote the log last, in a line."""
     last = log.last
     if last is None:
@@ -178,8 +180,8 @@ def standing_text(sink: str, log: CommitLog) -> str:
     return f"Sink {sink}: entry {state.version}, epoch {state.epoch}, {last.kind} at {last.committed_at} by {last.driver or 'unknown'}"
 
 
-def places_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]) -> dict[str, Any]:
-    """The places for programs; None is what is not known."""
+def positions_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]) -> dict[str, Any]:
+    """The positions for programs; None is what is not known."""
     return {
         "sink": sink,
         "entry": None if log.last is None else log.state.version,
@@ -187,13 +189,7 @@ def places_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]
             {
                 "topic": row.topic_partition.topic,
                 "partition": row.topic_partition.partition,
-                "frontier": row.progress.frontier if row.progress else None,
-                "written": row.progress.written if row.progress else None,
-                "dead_letters_ahead": len(row.progress.recorded) if row.progress else None,
-                "kafka_from": row.start,
-                "head": row.head,
-                "lag": row.lag,
-                "group": row.group,
+                **_numbers(row),
                 "remark": row.remark,
             }
             for row in rows
@@ -201,29 +197,22 @@ def places_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]
     }
 
 
-def places_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
-    """The places as a table."""
-    table = Table(title=f"Positions (group: {group})", title_justify="left")
-    for name in (
-        "topic",
-        "partition",
-        "frontier",
-        "written up to",
-        "dead letters ahead",
-        "Kafka from",
-        "head",
-        "lag",
-        "group",
-    ):
-        table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
+def _numbers(row: PartitionPosition) -> dict[str, int | None]:
+    known = row.progress
+    return {
+        "frontier": known.frontier if known else None, "written": known.written if known else None,
+        "dead_letters_ahead": len(known.recorded) if known else None, "kafka_from": row.start, "head": row.head, "lag": row.lag,
+        "group": row.group,
+    }  # fmt: skip
+
+
+def positions_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
+    """The positions as a table."""
+    names = ("partition", "frontier", "written up to", "dead letters ahead", "Kafka from", "head", "lag", "group")
+    table = new_table(f"Positions (group: {group})", left=["topic"], right=names)
     table.add_column("", overflow="fold")
     for row in rows:
-        known = row.progress
-        dead = len(known.recorded) if known else None
-        cells = (
-            known.frontier if known else None, known.written if known else None, dead, row.start, row.head, row.lag, row.group,
-        )  # fmt: skip
-        numbers = ("-" if cell is None else f"{cell:,}" for cell in cells)
+        numbers = ("-" if number is None else f"{number:,}" for number in _numbers(row).values())
         table.add_row(row.topic_partition.topic, str(row.topic_partition.partition), *numbers, row.remark)
     return table
 
@@ -398,10 +387,9 @@ def plan_document(plan: Takeover) -> dict[str, Any]:
 def plan_table(plan: Takeover) -> Table:
     """One row per topic-partition: what was found, where to go on, why."""
     found = plan.survey
-    table = Table(title=f"Taking over from group {found.group}", title_justify="left", show_lines=True)
-    table.add_column("topic-partition", overflow="fold")
-    for name in (found.split.committed, "objects", "last starts", "records", "objects end", "Kafka from", "head"):
-        table.add_column(name, justify="right")
+    names = (found.split.committed, "objects", "last starts", "records", "objects end", "Kafka from", "head")
+    title = f"Taking over from group {found.group}"
+    table = new_table(title, left=["topic-partition"], right=names, show_lines=True)
     table.add_column("found")
     table.add_column("go on at", justify="right", style="bold")
     table.add_column("why", overflow="fold", min_width=30)

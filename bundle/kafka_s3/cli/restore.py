@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, composed, sink_settings, time_of
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.restore.files import RestoreSelection
@@ -96,11 +96,8 @@ def restore(
 
 def table(partitions: Sequence[PartitionRestore], *, title: str) -> Table:
     """Each source partition with its target and counts."""
-    found = Table(title=title, title_justify="left")
-    for name in ("source", "target"):
-        found.add_column(name)
-    for name in ("files", "bytes", "records", "there already", "written"):
-        found.add_column(name, justify="right")
+    names = ("files", "bytes", "records", "there already", "written")
+    found = new_table(title, left=("source", "target"), right=names)
     for restored in partitions:
         row = restored.document()
         counts = [row["files"], size_text(row["bytes"]), row["records"], row["already_there"], row["written"]]

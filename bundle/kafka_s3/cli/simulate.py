@@ -9,10 +9,9 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.forecast import DAY_MS, Forecast, Prices
@@ -113,9 +112,7 @@ def show(found: Forecast, asked: Prices, notes: list[str], out: Console) -> None
     """The forecast for people."""
     for note in notes:
         show_line(out, ("note:", "dim"), f" {note}")
-    table = Table(title="A day under this configuration", title_justify="left", show_header=False)
-    table.add_column("what")
-    table.add_column("how much", justify="right")
+    table = new_table("A day under this configuration", left=["what"], right=["how much"], show_header=False)
     for name, text in _rows(found, asked).items():
         table.add_row(name, text)
     show_table(out, table)

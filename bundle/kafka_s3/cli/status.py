@@ -35,7 +35,7 @@ from kafka_s3.cli.arguments import (
     target_of,
     usage_error,
 )
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text, styled
 from kafka_s3.engine.control.heartbeat import percent
 from kafka_s3.engine.control.status import (
     TYPE,
@@ -57,7 +57,7 @@ from kafka_s3.model.timing import age, now_ms
 from kafka_s3.run.wiring.running import stop_on_signals
 from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of
 
-Look = Callable[[], Mapping[str, SinkHealth]]
+ReadHealth = Callable[[], Mapping[str, SinkHealth]]
 """The health of each sink by its name. Raises StorageError."""
 PATIENCE_S: Final = 30.0
 COLOURS: Final = {
@@ -81,14 +81,14 @@ def list_(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
-    place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
-    found = all_snapshots(place.store, place.prefix, seen_ms=now_ms())
+    folder = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
+    found = all_snapshots(folder.store, folder.prefix, seen_ms=now_ms())
     if output is OutputFormat.JSON:
-        show_json({"sinks": [row_document(one, place.bucket) for one in found]})
+        show_json({"sinks": [row_document(one, folder.bucket) for one in found]})
     elif found:
-        show_table(console(), sinks_table(found, place.bucket))
+        show_table(console(), sinks_table(found, folder.bucket))
     else:
-        show_line(console(), f"No sink has state below {place}")
+        show_line(console(), f"No sink has state below {folder}")
 
 
 @composed(target=target_of)
@@ -96,10 +96,10 @@ def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
     """Show how one sink is, with every topic-partition."""
     known = snapshot_of(target.store, target.paths, seen_ms=now_ms())
     if output is OutputFormat.JSON:
-        show_json(detail_document(known, target.place.bucket))
+        show_json(detail_document(known, target.folder.bucket))
         return
     out = console()
-    for part in detail(known, target.place.bucket):
+    for part in detail(known, target.folder.bucket):
         if isinstance(part, Text):
             out.print(part, soft_wrap=True)
         else:
@@ -165,11 +165,11 @@ def watch(
     ] = None,
     every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two looks.")] = 30,
 ) -> None:
-    """Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."""
+    """ReadHealth at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."""
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise usage_error("--webhook", "****", "is no address.", "Write https://...")
     words = shlex.split(command or "")
-    place, stop = where.folder(), Event()
+    folder, stop = where.folder(), Event()
 
     def report(change: StateChange) -> None:
         document = change.document()
@@ -181,34 +181,36 @@ def watch(
 
     stop_on_signals(stop)
     watcher = Watcher(
-        lambda: healths(place),
+        lambda: healths(folder),
         report,
         failed=lambda why: typer.echo(printable(f"{why} Reported again later."), err=True),
     )
     while not stop.is_set():
-        watcher.turn(now_ms())
+        watcher.poll(now_ms())
         stop.wait(every)
 
 
 class Watcher:
     """Reports each change once. `failed` is given the reason where that was not possible."""
 
-    def __init__(self, look: Look, report: Callable[[StateChange], None], *, failed: Callable[[str], None]) -> None:
+    def __init__(
+        self, look: ReadHealth, report: Callable[[StateChange], None], *, failed: Callable[[str], None]
+    ) -> None:
         self._look, self._report, self._failed = look, report, failed
-        self._told: dict[str, SinkHealth] = {}
+        self._reported: dict[str, SinkHealth] = {}
 
-    def turn(self, now_ms: int) -> None:
+    def poll(self, now_ms: int) -> None:
         """One look. At the first one, and of sinks that are new, only those that are not well are reported."""
         try:
             seen = {**self._look(), "": SinkHealth(SinkState.RUNNING, "it answers again.")}
-            self._told = {name: health for name, health in self._told.items() if name in seen}
+            self._reported = {name: health for name, health in self._reported.items() if name in seen}
         except StorageError as error:
             seen = {"": SinkHealth(SinkState.UNKNOWN, str(error))}
         for name, found in seen.items():
             self._compare(name, found, now_ms)
 
     def _compare(self, name: str, found: SinkHealth, now_ms: int) -> None:
-        before = self._told.get(name)
+        before = self._reported.get(name)
         same = found.well if before is None else (before.state, before.well) == (found.state, found.well)
         if not same:
             try:
@@ -216,7 +218,7 @@ class Watcher:
             except NotReported as error:
                 self._failed(str(error))
                 return
-        self._told[name] = found
+        self._reported[name] = found
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +248,9 @@ class NotReported(Exception):
     """A change could not be reported; the text says why."""
 
 
-def healths(place: SinkFolder) -> Mapping[str, SinkHealth]:
-    """The health of every sink of a place. Raises StorageError."""
-    return {known.name: health(known) for known in all_snapshots(place.store, place.prefix, seen_ms=now_ms())}
+def healths(folder: SinkFolder) -> Mapping[str, SinkHealth]:
+    """The health of every sink of a folder of state. Raises StorageError."""
+    return {known.name: health(known) for known in all_snapshots(folder.store, folder.prefix, seen_ms=now_ms())}
 
 
 def post(url: str, document: bytes) -> None:
@@ -277,17 +279,9 @@ def sinks_table(found: Sequence[SinkSnapshot], bucket: str) -> Table:
     for name in ("ID", "Name", "Status", "Type", "Lag", "Last commit"):
         table.add_column(name, justify="right" if name == "Lag" else "left", overflow="fold")
     for known in found:
-        row = row_document(known, bucket)
-        state = SinkState(row["status"])
-        cells = (
-            row["id"],
-            known.name,
-            styled((state, COLOURS[state])),
-            TYPE,
-            str(known.lag),
-            known.last_commit or "-",
-        )
-        table.add_row(*cells)
+        state = health(known).state
+        shown, commit = styled((state, COLOURS[state])), known.last_commit or "-"
+        table.add_row(sink_id(bucket, known.name), known.name, shown, TYPE, str(known.lag), commit)
     return table
 
 
@@ -345,9 +339,8 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
     points = partition_positions(known)
     if not points:
         return
-    table = Table()
-    for name in ("topic", "partition", "frontier", "written up to", "dead letters ahead", "lag"):
-        table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
+    names = ("partition", "frontier", "written up to", "dead letters ahead", "lag")
+    table = new_table("", left=["topic"], right=names)
     for point in points:
         numbers = (point.frontier, point.written, point.dead_ahead)
         cells = ("-" if number is None else f"{number:,}" for number in numbers)
@@ -364,7 +357,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
         yield "heartbeat", f"{age(now_ms - beat.beat_ms)} ago ({beat.phase}), every {beat.interval_ms / 1000:g} s"
         if beat.last_round_ms is not None:
             yield "last round", _iso(beat.last_round_ms)
-        looked = "" if known.lag.looked_ms is None else f" (looked {age(now_ms - known.lag.looked_ms)} ago)"
+        looked = "" if known.lag.polled_ms is None else f" (looked {age(now_ms - known.lag.polled_ms)} ago)"
         yield "lag", f"{known.lag}{looked}; records of files that are still open count"
         if beat.delay is not None:
             yield (

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table as TextTable
 
 from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
@@ -219,10 +218,8 @@ def maintain_tables(
 
 def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:
     """One table: before and after, or in a dry run how it is and what would be deleted."""
-    text = TextTable(title=f"{done.topic}, version {done.after.version}", title_justify="left")
-    text.add_column("")
-    for column in ("now",) if dry else ("before", "after"):
-        text.add_column(column, justify="right")
+    columns = ("now",) if dry else ("before", "after")
+    text = new_table(f"{done.topic}, version {done.after.version}", left=[""], right=columns)
     before, after = _lines(done.before), _lines(done.after)
     for name, value in before.items():
         text.add_row(name, value) if dry else text.add_row(name, value, after[name])

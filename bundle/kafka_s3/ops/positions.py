@@ -98,7 +98,7 @@ class Move:
         return replace(self.before, frontier=self.position, recorded=self.before.recorded.since(self.position))
 
 
-def places(
+def read_positions(
     state: LogState,
     brokers: Brokers,
     *,
@@ -216,7 +216,7 @@ def write_positions(
     topics = brokers.describe(sorted({tp.topic for tp in positions}))
     _check_source(log.load(), cluster, topics, sink=log.paths.sink)
     targets = {tp: p if isinstance(p, int) else p.frontier for tp, p in positions.items()}
-    committer = Committer(log, leaving(targets, brokers))
+    committer = Committer(log, rewrite_of_move(targets, brokers))
     committer.claim(cluster)
     state = log.state
     moves = moves_to(state, targets)
@@ -261,7 +261,7 @@ def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *,
             )
 
 
-def leaving(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Rewrite:
+def rewrite_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Rewrite:
     """What a move does about files of the last entry whose uploads are gone: it cannot read records, and passes over what it may.
 
     That are files from which the sink goes on at the latest, since their records are read again, and those whose records Kafka has no more,

@@ -246,7 +246,7 @@ def dry_run(
         for report in reports_of(source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_place.items()]))
     }
     for tp, some in by_place.items():
-        outcome = _told(outcome, some, reports[tp])
+        outcome = _with_report(outcome, some, reports[tp])
     return outcome
 
 
@@ -275,7 +275,7 @@ def _whole(tp: TopicPartition, chosen: Sequence[DeadLetter], *, now_ms: int) -> 
     return Assignment(tp, first, last + 1, (Delivery(now_ms, last + 1),), close=Reason.FLUSH_NOW)
 
 
-def _told(before: DryRunResult, chosen: Sequence[DeadLetter], report: TaskReport) -> DryRunResult:
+def _with_report(before: DryRunResult, chosen: Sequence[DeadLetter], report: TaskReport) -> DryRunResult:
     """The outcome with the letters of one more topic-partition."""
     files = tuple(file for file in report.files if file.role not in NOT_OURS)
     failed = _failed(report, before.content)

@@ -6,9 +6,9 @@ The bucket is a store in memory that counts requests, and forgets the content of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from kafka_s3.connect.config.option import Value
 from kafka_s3.connect.config.settings import Settings
@@ -22,11 +22,15 @@ from kafka_s3.run.wiring.delta import written_by_spark
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import Body, ObjectInfo
 
 READING: Final = frozenset({"get", "head"})
 FREE: Final = frozenset({"delete", "abort"})
 """What S3 does not charge for; everything that is neither counts as writing, listings too."""
+KINDS: Final = {
+    "put": "put", "put_new": "put", "get": "get", "head": "head", "list": "list", "upload_exists": "list", "delete": "delete",
+    "create_upload": "create upload", "upload_part": "upload part", "abort_upload": "abort", "tag": "tag",
+}  # fmt: skip
+"""What a verb of the store is as a request."""
 MOST_RECORDS: Final = 3_000_000
 SHORTEST_MS: Final = 600_000
 MOST_POLLS: Final = 20_000
@@ -101,66 +105,25 @@ class CountingStore(MemoryStore):
         """Requests at the price of reading."""
         return sum(self.requests[kind] for kind in READING)
 
-    def put(self, key: str, data: Body) -> str:
-        """As `store.ObjectStore`."""
-        self.requests["put"] += 1
-        return super().put(key, data)
-
-    def put_new(self, key: str, data: bytes) -> str:
-        """As `store.ObjectStore`."""
-        self.requests["put"] += 1
-        return super().put_new(key, data)
-
-    def get(self, key: str) -> bytes:
-        """As `store.ObjectStore`."""
-        self.requests["get"] += 1
-        return super().get(key)
-
-    def head(self, key: str) -> ObjectInfo | None:
-        """As `store.ObjectStore`."""
-        self.requests["head"] += 1
-        return super().head(key)
-
-    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """As `store.ObjectStore`; one page."""
-        self.requests["list"] += 1
-        return super().list(prefix, start_after=start_after)
-
-    def delete(self, key: str) -> None:
-        """As `store.ObjectStore`."""
-        self.requests["delete"] += 1
-        super().delete(key)
-
-    def create_upload(self, key: str) -> str:
-        """As `store.ObjectStore`."""
-        self.requests["create upload"] += 1
-        return super().create_upload(key)
-
-    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
-        """As `store.ObjectStore`."""
-        self.requests["upload part"] += 1
-        return super().upload_part(key, upload_id, number, data)
-
     def complete_upload(self, upload: Upload) -> None:
         """As `store.ObjectStore`; then the content is forgotten."""
         self.requests["complete upload"] += 1
         super().complete_upload(upload)
         super().put(upload.key, b"")
 
-    def upload_exists(self, key: str, upload_id: str) -> bool:
-        """As `store.ObjectStore`."""
-        self.requests["list"] += 1
-        return super().upload_exists(key, upload_id)
 
-    def abort_upload(self, key: str, upload_id: str) -> None:
-        """As `store.ObjectStore`."""
-        self.requests["abort"] += 1
-        super().abort_upload(key, upload_id)
+def _counted(verb: str, kind: str) -> Callable[..., Any]:
+    ask = getattr(MemoryStore, verb)
 
-    def tag(self, key: str, tags: Mapping[str, str]) -> None:
-        """As `store.ObjectStore`."""
-        self.requests["tag"] += 1
-        super().tag(key, tags)
+    def call(self: CountingStore, *given: Any, **named: Any) -> Any:
+        self.requests[kind] += 1
+        return ask(self, *given, **named)
+
+    return call
+
+
+for _verb, _kind in KINDS.items():
+    setattr(CountingStore, _verb, _counted(_verb, _kind))
 
 
 @dataclass

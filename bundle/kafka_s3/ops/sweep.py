@@ -21,7 +21,7 @@ from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.states import KeptFiles
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
@@ -85,25 +85,25 @@ class Sweeper:
         topics = {*self.topics, *state.topic_ids, *(tp.topic for tp in state.progress)}
         uploads = self._listed(topics)
         self.log.load()  # after the listing: what was committed in between is in the entry that is looked at
-        kept = self._kept_files.uploads(younger_than_ms=older_than_ms, now_ms=self.clock_ms())
+        kept = self._open_files.uploads_in_use(younger_than_ms=older_than_ms, now_ms=self.clock_ms())
         return judge(uploads, self.log.last, kept=kept, younger_than_ms=older_than_ms, now_ms=self.clock_ms())
 
     def preview(self, *, older_than_ms: int) -> Swept:
         """What `sweep` would do. Raises as `judged`, HintUnusable."""
         judged = tuple(self.judged(older_than_ms=older_than_ms))
-        states = list(self._kept_files.overtaken(older_than_ms=older_than_ms, now_ms=self.clock_ms()))
+        states = list(self._open_files.overtaken(older_than_ms=older_than_ms, now_ms=self.clock_ms()))
         return Swept(judged, 0, len(states), done=False)
 
     def sweep(self, *, older_than_ms: int) -> Swept:
         """Aborts the abandoned uploads, and removes the states that nobody goes on with. Raises as `judged`, HintUnusable."""
         judged = tuple(self.judged(older_than_ms=older_than_ms))
         aborted = self.abort(judged)
-        states = self._kept_files.remove(older_than_ms=older_than_ms, now_ms=self.clock_ms())
+        states = self._open_files.remove_overtaken(older_than_ms=older_than_ms, now_ms=self.clock_ms())
         return Swept(judged, aborted, states, done=True)
 
     @property
-    def _kept_files(self) -> KeptFiles:
-        return KeptFiles(self.store, self.paths)
+    def _open_files(self) -> OpenFileStates:
+        return OpenFileStates(self.store, self.paths)
 
     def abort(self, judged: Iterable[JudgedUpload]) -> int:
         """Aborts the abandoned ones, and says how many; those that are gone already count. Raises StorageError."""

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.ops.doctor.registry import compared
+from kafka_s3.ops.doctor.registry import compare_registered_fields
 from kafka_s3.testing.services.process import free_ports
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from tests.support.memory_world import BASE
@@ -97,4 +97,4 @@ def test_what_cannot_be_asked_is_a_note_that_names_doctor_and_no_secret(
 def test_a_registry_that_says_nothing_is_given_up() -> None:
     with socket.create_server(("localhost", 0)) as silent:
         settings = validate(config(f"http://localhost:{silent.getsockname()[1]}")).usable()
-        assert "did not answer" in compared(settings, limit_s=0.1).unanswered
+        assert "did not answer" in compare_registered_fields(settings, limit_s=0.1).unanswered

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.cli.arguments import Target, place_words, stored_config_of
+from kafka_s3.cli.arguments import Target, folder_options, stored_config_of
 from kafka_s3.connect.config.references import STORED
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.engine.control.stored_settings import replace_config, stored_config
+from kafka_s3.engine.control.stored_settings import replace_config
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.run.wiring.sink_folder import SinkFolder, stored_config
 from kafka_s3.store.memory import MemoryStore
@@ -133,7 +133,7 @@ def test_a_stored_configuration_sends_no_signed_request_to_another_store(target:
     store(target, {"flush.size": "3", "store.url": "https://attacker.example"})
     with pytest.raises(ConfigError, match="is not the store that the configuration lies in, AWS"):
         stored_config_of(target, None)
-    there = replace(target, place=replace(target.place, endpoint="https://attacker.example/"))
+    there = replace(target, folder=replace(target.folder, endpoint="https://attacker.example/"))
     assert stored_config_of(there, None).usable().name == "orders"
 
 
@@ -167,8 +167,8 @@ def test_a_configuration_that_belongs_elsewhere_is_refused(target: Target, moved
 
 def test_the_words_for_a_place_hold_what_is_not_the_default() -> None:
     place = SinkFolder("lake", "_kafka_s3", MemoryStore())
-    assert place_words(place, StoreOptions("lake")) == "--bucket lake"
+    assert folder_options(place, StoreOptions("lake")) == "--bucket lake"
     there = StoreOptions("lake", region="eu-central-1", endpoint_url="http://minio:9000")
-    assert place_words(SinkFolder("lake", "a b", MemoryStore()), there) == (
+    assert folder_options(SinkFolder("lake", "a b", MemoryStore()), there) == (
         "--bucket lake --store-url http://minio:9000 --region eu-central-1 --state-prefix 'a b'"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from kafka_s3.engine.log.reading import Manifest, Stretch, read_entries
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers import log_tables
 from kafka_s3.followers.log_tables import STRETCH_ENTRIES, LogTables
-from kafka_s3.model.errors import StorageUnavailable
+from kafka_s3.model.errors import ObjectMissing, StorageUnavailable
 from kafka_s3.ops.verify.claims import sums
 from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, raising
 from kafka_s3.store.memory import MemoryStore
@@ -219,6 +220,78 @@ def test_the_long_log_of_the_measurements_is_what_the_product_makes_of_its_entri
     assert all(made.equals(again[name]) for name, made in tables_of(found).items())
     assert [sums(entry) for entry in found] == [[]] * 30
     assert found[-1].progress[PARTITIONS[3]].frontier == bases[3]
+
+
+class Forger:
+    """Changes what lies in the folder of the tables, as its seed says: bytes, whole objects, claims of the manifest."""
+
+    def __init__(self, store: MemoryStore, seed: int) -> None:
+        self._store, self._draw = store, random.Random(seed)
+
+    def forge(self) -> None:
+        for _ in range(self._draw.randint(1, 3)):
+            self._draw.choice([self._flip, self._cut, self._swap, self._copy_back, self._drop, *[self._claim] * 4])()
+
+    def _key(self) -> str:
+        return self._draw.choice(sorted(key for key in self._store.objects if key.startswith(FOLDER)))
+
+    def _flip(self) -> None:
+        content = bytearray(self._store.get(key := self._key()))
+        content[self._draw.randrange(len(content))] ^= 1 << self._draw.randrange(8)
+        self._store.put(key, bytes(content))
+
+    def _cut(self) -> None:
+        content = self._store.get(key := self._key())
+        self._store.put(key, content[: self._draw.randrange(len(content))])
+
+    def _swap(self) -> None:
+        one, other = self._key(), self._key()
+        first, second = self._store.get(one), self._store.get(other)
+        self._store.put(one, second)
+        self._store.put(other, first)
+
+    def _copy_back(self) -> None:
+        self._store.put(self._key(), self._store.get(self._key()))
+
+    def _drop(self) -> None:
+        if len([key for key in self._store.objects if key.startswith(FOLDER)]) > 1:
+            self._store.delete(self._key())
+
+    def _claim(self) -> None:
+        """Another value for one claim of a stretch; now and then stretches go, come twice, or change places."""
+        try:
+            document = json.loads(self._store.get(PATHS.log_manifest()))
+            stretches = document["stretches"]
+            way = self._draw.randrange(5)
+            if way == 0:
+                stretches.reverse()
+            elif way == 1:
+                stretches.pop(self._draw.randrange(len(stretches)))
+            elif way == 2:
+                stretches.append(dict(self._draw.choice(stretches)))
+            else:
+                one = self._draw.choice(stretches)
+                one[self._draw.choice(sorted(one))] = self._draw.choice(
+                    [None, -1, 0, 7, 19, 40, 10**9, "x", [], {}, ["a", "b"], 1.5, True]
+                )
+        except (ObjectMissing, ValueError, KeyError, IndexError, TypeError, AttributeError):
+            return  # an earlier change has left nothing to claim
+        self._store.put(PATHS.log_manifest(), json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in range(60, 1_060, 100))]
+)
+def test_no_forged_table_or_manifest_changes_what_readers_read(whole: MemoryStore, first: int) -> None:
+    truth = entries(read_entries(whole, PATHS))
+    for seed in range(first, first + (100 if first else 60)):
+        store = MemoryStore(lambda: START_MS)
+        for key, content in whole.objects.items():
+            store.put(key, content)
+        Forger(store, seed).forge()
+        assert entries(read_history(store, PATHS)) == truth, f"seed {seed}"
+        after = seed % 41
+        assert entries(read_history(store, PATHS, after=after)) == truth[after + 1 :], f"seed {seed}"
 
 
 @pytest.mark.parametrize("table", ["there", "missing", "far behind"])

@@ -45,6 +45,9 @@ def raw(*values: bytes | None) -> Values:
     return Plain(pa.array(values, pa.binary()))
 
 
+JSON_TEXT = JsonText(pa.array([b'{"a": 1}'], pa.binary()), None)
+
+
 def block_contents(content: bytes, index: list[dict[str, int]]) -> list[bytes]:
     """Each block inflated alone, as one whole gzip member."""
     found = []
@@ -118,12 +121,6 @@ def test_blocks_split_where_the_original_splits_them() -> None:
     assert resume_offset(parse_index(encoder.index(500), "x.index.json")) == 512
 
 
-def test_a_record_that_fits_exactly_stays_in_its_block() -> None:
-    _, index = written(Lines(), texts("x" * 49, "y" * 49, "z"), block_size=100)
-    assert [c["num_records"] for c in index] == [2, 1]
-    assert index[0]["byte_length_uncompressed"] == 100
-
-
 def test_a_first_record_larger_than_a_block_leaves_an_empty_block_of_20_bytes_in_front() -> None:
     content, index = written(Lines(), texts("x" * 500, "y"), block_size=100)
     assert [c["num_records"] for c in index] == [0, 1, 1]
@@ -132,19 +129,46 @@ def test_a_first_record_larger_than_a_block_leaves_an_empty_block_of_20_bytes_in
     assert block_contents(content, index) == [b"", b"x" * 500 + b"\n", b"y\n"]
 
 
-def test_a_later_record_larger_than_a_block_has_a_block_for_itself() -> None:
-    _, index = written(Lines(), texts("a", "x" * 500, "y" * 500, "b"), block_size=100)
-    assert [c["num_records"] for c in index] == [1, 1, 1, 1]
+@pytest.mark.parametrize(
+    ("values", "records"),
+    [
+        pytest.param(("x" * 49, "y" * 49, "z"), [2, 1], id="one that fits exactly stays in its block"),
+        pytest.param(("a", "x" * 500, "y" * 500, "b"), [1, 1, 1, 1], id="a later one larger than a block has its own"),
+    ],
+)
+def test_a_block_ends_before_the_record_that_it_has_no_room_for(values: tuple[str, ...], records: list[int]) -> None:
+    _, index = written(Lines(), texts(*values), block_size=100)
+    assert [c["num_records"] for c in index] == records
 
 
-def test_the_original_adds_a_line_feed_only_where_there_is_none() -> None:
-    content, _ = written(Lines(), texts("a", "b\n", "", "c\n\n"))
-    assert gzip.decompress(content) == b"a\nb\n\nc\n\n"
+@pytest.mark.parametrize(
+    ("framing", "values", "expected"),
+    [
+        pytest.param(Lines(), texts("a", "b\n", "", "c\n\n"), b"a\nb\n\nc\n\n", id="original: a line feed where there is none"),
+        pytest.param(Lines(), raw("ä".encode(), b"\xff!"), "ä\n\ufffd!\n".encode(), id="original: marks where bytes are no UTF-8"),
+        pytest.param(Delimited(), raw(b"a", b"b\n", None), b"a\nb\n\n\n", id="successor: its delimiter always"),
+        pytest.param(Delimited(), JSON_TEXT, b'{"a": 1}\n', id="successor: JSON documents are texts"),
+        pytest.param(Prefixed(), Nulls(2), b"\0" * 8, id="successor: nulls are empty"),
+    ],
+)  # fmt: skip
+def test_records_are_framed_as_the_connector_frames_them(framing: Framing, values: Values, expected: bytes) -> None:
+    content, _ = written(framing, values)
+    assert gzip.decompress(content) == expected
 
 
-def test_the_successor_adds_its_delimiter_always() -> None:
-    content, _ = written(Delimited(), raw(b"a", b"b\n", None))
-    assert gzip.decompress(content) == b"a\nb\n\n\n"
+@pytest.mark.parametrize(
+    ("framing", "expected"),
+    [
+        (Delimited(b"\n", b"\t"), b"k\tv\n\tw\n"),
+        (Prefixed(include_keys=True), b"\0\0\0\1k\0\0\0\1v\0\0\0\0\0\0\0\1w"),
+        (Delimited(), b"v\nw\n"),
+    ],
+)
+def test_keys_lie_in_front_of_values(framing: Framing, expected: bytes) -> None:
+    encoder = opened(framing)
+    encoder.append_keyed(raw(b"v", b"w"), [b"k", None])
+    encoder.finish()
+    assert gzip.decompress(encoder.take()) == expected
 
 
 def test_the_original_measures_in_utf_16_units_and_the_successor_in_bytes() -> None:
@@ -157,28 +181,6 @@ def test_the_original_measures_in_utf_16_units_and_the_successor_in_bytes() -> N
     assert [c["num_records"] for c in index] == [2]
 
 
-def test_bytes_are_the_originals_text_with_marks_in_place_of_what_is_no_utf_8() -> None:
-    content, _ = written(Lines(), raw("ä".encode(), b"\xff!"))
-    assert gzip.decompress(content).decode() == "ä\n\ufffd!\n"
-
-
-def test_keys_lie_in_front_of_values() -> None:
-    for framing, expected in [
-        (Delimited(b"\n", b"\t"), b"k\tv\n\tw\n"),
-        (Prefixed(include_keys=True), b"\0\0\0\1k\0\0\0\1v\0\0\0\0\0\0\0\1w"),
-        (Delimited(), b"v\nw\n"),
-    ]:
-        encoder = opened(framing)
-        encoder.append_keyed(raw(b"v", b"w"), [b"k", None])
-        encoder.finish()
-        assert gzip.decompress(encoder.take()) == expected
-
-
-def test_json_documents_are_texts_to_the_successor() -> None:
-    content, _ = written(Delimited(), JsonText(pa.array([b'{"a": 1}'], pa.binary()), None))
-    assert gzip.decompress(content) == b'{"a": 1}\n'
-
-
 def test_null_values_fail_in_the_original_and_are_empty_in_the_successor() -> None:
     assert [row for row, _ in unfit(Lines(), texts("a", None, "b", None))] == [1, 3]
     assert len(unfit(Lines(), Nulls(2))) == 2
@@ -189,8 +191,6 @@ def test_null_values_fail_in_the_original_and_are_empty_in_the_successor() -> No
     encoder.append(texts("b"))
     encoder.finish()
     assert gzip.decompress(encoder.take()) == b"b\n"
-    content, _ = written(Prefixed(), Nulls(2))
-    assert gzip.decompress(content) == b"\0" * 8
 
 
 def test_the_format_says_why_it_cannot_take_a_run() -> None:
@@ -292,12 +292,15 @@ def test_any_records_round_trip_and_their_blocks_follow_one_another(
         at += block.num_records
 
 
-def test_delimiters_are_encoded_as_java_encodes_them() -> None:
-    assert delimiter_bytes("\n", "UTF-8") == b"\n"
-    assert delimiter_bytes("\n", "UTF-16BE") == b"\0\n"
-    assert delimiter_bytes("\n", "utf-16") == b"\xfe\xff\0\n"
-    assert delimiter_bytes("\n", "UTF-32") == b"\0\0\0\n"
-    assert delimiter_bytes("€", "ISO-8859-1") == b"?"
+@pytest.mark.parametrize(
+    ("text", "encoding", "encoded"),
+    [
+        ("\n", "UTF-8", b"\n"), ("\n", "UTF-16BE", b"\0\n"), ("\n", "utf-16", b"\xfe\xff\0\n"),
+        ("\n", "UTF-32", b"\0\0\0\n"), ("€", "ISO-8859-1", b"?"),
+    ],
+)  # fmt: skip
+def test_delimiters_are_encoded_as_java_encodes_them(text: str, encoding: str, encoded: bytes) -> None:
+    assert delimiter_bytes(text, encoding) == encoded
 
 
 def test_the_variant_follows_from_the_settings() -> None:

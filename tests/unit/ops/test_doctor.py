@@ -14,7 +14,7 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
-from kafka_s3.ops.doctor.kafka import longest_wait_ms, patiently
+from kafka_s3.ops.doctor.kafka import longest_wait_ms, retried_while_unavailable
 from kafka_s3.store.bucket import BucketAnswer, LifecycleRule
 from kafka_s3.store.faults import FaultyStore, Verb, failure
 from kafka_s3.store.memory import MemoryStore
@@ -134,7 +134,7 @@ def test_a_coordinator_that_is_still_loading_is_asked_again() -> None:
             raise error
         return "members"
 
-    assert patiently(request, sleep=waits.append) == "members"
+    assert retried_while_unavailable(request, sleep=waits.append) == "members"
     assert len(waits) == 2
 
 

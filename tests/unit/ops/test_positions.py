@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 from rich.console import Console
 
-from kafka_s3.cli.position import chosen, confirm, places_table, show_moves, standing_text
+from kafka_s3.cli.position import chosen, confirm, log_text, positions_table, show_moves
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.log.entry import EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
@@ -24,7 +24,7 @@ from kafka_s3.ops.positions import (
     moves_to,
     offset_named,
     offsets_at_time,
-    places,
+    read_positions,
     write_positions,
 )
 from kafka_s3.run.wiring.clients import configured_topics, group_of
@@ -46,7 +46,7 @@ def world_at_work(records: int = 7, **config: str) -> World:
 
 
 def rows_of(world: World) -> dict[TopicPartition, PartitionPosition]:
-    return places(
+    return read_positions(
         world.log().load(),
         world.kafka,
         topics=configured_topics(world.settings, world.kafka),
@@ -69,7 +69,7 @@ def test_a_place_says_what_log_kafka_and_group_know() -> None:
     assert (rows[ORDERS].lag, rows[ORDERS].remark) == (1, "")
     assert rows[SECOND] == PartitionPosition(SECOND, None, 5, 5, None)
     assert "first start" in rows[SECOND].remark
-    table = shown(places_table(rows.values(), group="connect-orders"))
+    table = shown(positions_table(rows.values(), group="connect-orders"))
     assert "connect-orders" in table
     assert [cell.strip() for cell in table.splitlines()[-3].split("│")[1:4]] == ["orders", "0", "6"]
 
@@ -370,7 +370,7 @@ def test_the_line_above_the_table_says_who_wrote_last() -> None:
     world = World({"flush.size": "2"})
     log = world.log()
     log.load()
-    assert "no commit log yet" in standing_text("orders", log)
+    assert "no commit log yet" in log_text("orders", log)
     world.start()
     log.load()
-    assert "entry 1, epoch 1, position at 2024-01-15T10:00:00.000Z" in standing_text("orders", log)
+    assert "entry 1, epoch 1, position at 2024-01-15T10:00:00.000Z" in log_text("orders", log)

@@ -169,7 +169,7 @@ class Heartbeat:
 
     `run` names the process's run, `driver` and `epoch` what it is in the commit log (empty and 0 until it has claimed it), `version` the
     last entry it knows. `request` and `flushed` are the requests that it has acted on. `troubled`: something fails and is tried again.
-    `looked_ms`: when lag was measured, None where the sink has not looked yet, or is older than the field.
+    `looked_ms`: when lag was measured, None where the sink has not polled yet, or is older than the field.
     `totals` are those of the whole log up to that entry, None where they are not known.
     `open_states` and `open_state_bytes`: states of open files written since the start, and their size.
     `lag_grew`: at how many heartbeats in a row that followed a commit the lag was higher than at the one before.

@@ -56,20 +56,20 @@ class SinkState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-LOOKING: Final = frozenset({Phase.STARTING, Phase.RUNNING})
+POLLING: Final = frozenset({Phase.STARTING, Phase.RUNNING})
 UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
 _MAY_DEGRADE: Final = frozenset({SinkState.PROVISIONING, SinkState.RUNNING, SinkState.STOPPED})
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Records between what is in objects and Kafka's heads at `looked_ms` (epoch ms); `records` is None where nobody has looked.
+    """Records between what is in objects and Kafka's heads at `polled_ms` (epoch ms); `records` is None where nobody has polled.
 
-    It is `exact` as long as the sink looks again and again and each of its topic-partitions answers; else it is so many or more.
+    It is `exact` as long as the sink polls again and again and each of its topic-partitions answers; else it is so many or more.
     """
 
     records: int | None = None
-    looked_ms: int | None = None
+    polled_ms: int | None = None
     exact: bool = False
 
     @property
@@ -106,8 +106,8 @@ class SinkSnapshot:
         beat = self.heartbeat
         if beat is None or (beat.looked_ms is None and not beat.lag):
             return Lag()
-        looks = beat.alive(self.seen_ms) and beat.phase in LOOKING and not beat.troubled and not beat.standing
-        return Lag(sum(beat.lag.values()), beat.looked_ms, looks)
+        exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.standing
+        return Lag(sum(beat.lag.values()), beat.looked_ms, exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ def _lag_sentence(known: SinkSnapshot) -> str:
         return f"Lag when it ended: {lag.records:,} records."
     if lag.number is None:
         return "Lag: unknown."
-    looked = "" if lag.looked_ms is None else f", {age(known.seen_ms - lag.looked_ms)} ago"
-    return f"Lag: {lag} records{looked}."
+    polled = "" if lag.polled_ms is None else f", {age(known.seen_ms - lag.polled_ms)} ago"
+    return f"Lag: {lag} records{polled}."
 
 
 def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:

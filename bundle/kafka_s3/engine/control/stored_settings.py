@@ -13,15 +13,11 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from kafka_s3 import __version__
 from kafka_s3.connect.config.options.table import presentable
-from kafka_s3.connect.config.read import is_setting
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.heartbeat import read_document
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.errors import ConfigError, LogDamaged, ObjectMissing, PreconditionFailed, Problem
+from kafka_s3.model.errors import LogDamaged, ObjectMissing, PreconditionFailed, Problem
 from kafka_s3.model.text import MASK
-from kafka_s3.model.timing import iso_time
 from kafka_s3.store.store import ObjectStore
 
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^}]*\}")
@@ -128,16 +124,6 @@ class StoredConfig:
     product: str
     config: Mapping[str, str]
     worker: Mapping[str, str]
-
-
-def stored_config(settings: Settings, *, now_ms: int) -> StoredConfig:
-    """The form in which unresolved settings may be stored. Raises ConfigError with every secret that is not a reference."""
-    worker = {key: text for key, text in settings.worker.items() if is_setting(key)}
-    problems = [*plain_secrets(settings.source), *plain_secrets(worker)]
-    if problems:
-        raise ConfigError(problems)
-    at = iso_time(now_ms)
-    return StoredConfig(settings.name, at, __version__, dict(settings.source), worker)
 
 
 def store_config(store: ObjectStore, paths: StatePaths, stored: StoredConfig) -> bool:

@@ -132,7 +132,7 @@ def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
                 f"{key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to use it."
             )
         found = Manifest(tuple(_stretch(one) for one in document["stretches"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(f"{key} cannot be read ({type(error).__name__}). {remedy}") from error
     ends = [-1, *(stretch.last for stretch in found.stretches)]
     if any(stretch.first != end + 1 for stretch, end in zip(found.stretches, ends, strict=False)):
@@ -142,7 +142,14 @@ def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
 
 def _stretch(document: dict[str, Any]) -> Stretch:
     pairs = {name: tuple(document[name]) for name in ("commits", "committed_at")}
-    return Stretch(**{**document, **pairs})
+    found = Stretch(**{**document, **pairs})
+    numbers = [found.first, found.last, found.files, *found.rows.values()]
+    texts = [*found.commits, *found.committed_at, *found.sha256.values()]
+    if not all(type(one) is int and one >= 0 for one in numbers) or found.last < found.first:
+        raise ValueError("numbers of a stretch")
+    if not all(isinstance(one, str) for one in texts) or (len(found.commits), len(found.committed_at)) != (2, 2):
+        raise ValueError("texts of a stretch")
+    return found
 
 
 def _is_of(store: ObjectStore, paths: StatePaths, stretch: Stretch) -> bool:

@@ -46,7 +46,7 @@ def entry_of(
 ) -> CommitEntry | None:
     """The next entry of the log for reports of different topic-partitions, None where they change nothing.
 
-    `epochs` are the leader epochs of the logs when they were last looked at.
+    `epochs` are the leader epochs of the logs at the last poll.
 
     Raises CommitError where the records of a report do not add up.
     """

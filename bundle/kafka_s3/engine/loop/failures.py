@@ -70,7 +70,7 @@ class PartitionFailure:
 @dataclass
 class PartitionFailures:
     """The topic-partitions of one sink that fail. `patience_ms`: how long a schema registry may be away, -1 without limit; `lost`: fail,
-    or gap, under which offsets that are lost are jumped over by the next look.
+    or gap, under which offsets that are lost are jumped over by the next poll.
     """
 
     clock_ms: Callable[[], int]

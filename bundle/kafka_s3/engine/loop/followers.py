@@ -40,7 +40,7 @@ class TimedFollower(Protocol):
 
     @property
     def due(self) -> bool:
-        """Whether it wants to be called now. Asks nobody: it is looked at in every round."""
+        """Whether it wants to be called now. Asks nobody: it is read with every poll."""
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """What may tasks have left in the bucket that nobody needs? Uploads and kept open files of topic-partitions whose tasks failed.
 
-A task ends what it began, if it can. Where it cannot (its process died, the bucket refuses its keys) the driver looks: what is pending
+A task ends what it began, if it can. Where it cannot (its process died, the bucket refuses its keys) the driver lists: what is pending
 below the topic's keys and belongs to such a topic-partition is needed only where the log's last entry names it, or the open files that go
 on. All else is ended, before the topic-partition is tried again.
 """
@@ -17,6 +17,7 @@ from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.engine.open_files.state_object import state_uploads
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import ThreadPool
@@ -24,12 +25,12 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.store.store import ListedUpload, ObjectStore
 
 LISTING_RIGHT: Final = "s3:ListBucketMultipartUploads"
-LOOK_AGAIN_MS: Final = 600_000
-"""How long after a first look there is a second one (ms): a task that was given up may have gone on meanwhile."""
+SUSPECT_AGAIN_MS: Final = 600_000
+"""How long (ms) after they were suspected they are suspected again: a task that was given up may have gone on meanwhile."""
 MANY: Final = 8
 """Of so many topics, or topic-partitions, all is listed that begins as their keys do: one request for each 1,000 there are."""
 THREADS: Final = 16
-"""How many kept open files are looked at side by side."""
+"""How many kept open files are read side by side."""
 _log = logging.getLogger(__name__)
 
 
@@ -52,17 +53,17 @@ class Leftovers:
         """Their tasks may have left something, and tasks that were given up may still do so for a while."""
         some = set(topic_partitions)
         self.suspects |= some
-        self.later |= dict.fromkeys(some, self.clock_ms() + LOOK_AGAIN_MS)
+        self.later |= dict.fromkeys(some, self.clock_ms() + SUSPECT_AGAIN_MS)
 
     def suspect_earlier_driver(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """An earlier driver's tasks may have died. At a sink's very first start there was none: what is there is somebody else's."""
         if self.log.state.epoch > 1:
             self.suspect(topic_partitions)
 
-    def look_again(self) -> None:
+    def suspect_again(self) -> None:
         """Suspects those once more whose time has come."""
         now = self.clock_ms()
-        due = {tp for tp, at in self.later.items() if not now < at <= now + LOOK_AGAIN_MS}
+        due = {tp for tp, at in self.later.items() if not now < at <= now + SUSPECT_AGAIN_MS}
         self.suspects |= due
         self.later = {tp: at for tp, at in self.later.items() if tp not in due}
 
@@ -140,7 +141,7 @@ class Leftovers:
         for upload in uploads:
             self.store.abort_upload(upload.key, upload.id)
         for key in states:
-            self.store.delete(key)
+            OpenFileStates(self.store, self.log.paths).remove(key)
         if uploads or states:
             _log.info(
                 "removed what failed tasks left", extra={"facts": {"uploads": len(uploads), "states": len(states)}}

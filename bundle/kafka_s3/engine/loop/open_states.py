@@ -15,16 +15,14 @@ from typing import Final
 
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.planner import PartitionState
-from kafka_s3.engine.open_files.state_object import NEW_TABLE_SCHEMA, drop_state, drop_unused_state, state_uploads
-from kafka_s3.engine.open_files.states import HintUnusable, NotedFiles, note_open_files, noted_open_files
+from kafka_s3.engine.open_files.state_object import NEW_TABLE_SCHEMA, state_uploads
+from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.tasks import TaskReport
-from kafka_s3.store.store import ObjectStore
 
 _log = logging.getLogger(__name__)
 THREADS: Final = 16
@@ -39,8 +37,7 @@ class OpenStates:
     topic-partitions of which overtaken states may still be there.
     """
 
-    store: ObjectStore
-    paths: StatePaths
+    states: OpenFileStates
     fingerprint: str
     observer: Observer
     written: int = 0
@@ -64,15 +61,15 @@ class OpenStates:
             if not self.keeps:
                 return found
             last = self._last_noted()
-            listed = [info.key for info in self.store.list(self.paths.open_states())]
+            listed = self.states.keys()
             log.check_owner(log.state.version)  # else what was read may be a successor's
             if last is None:
-                note_open_files((), self.store, self.paths)
+                self.states.write_hint(())
             for noted in last or ():
                 tp = noted.topic_partition
                 why = self._mismatch(noted, partitions.get(tp), log.state)
                 if why:
-                    self._tell(tp, why)
+                    self._warn_dropped(tp, why)
                     ended.append(noted.state.key)
                 else:
                     found[tp] = _with(partitions[tp], noted)
@@ -83,10 +80,10 @@ class OpenStates:
             self.observer.warned(f"Open files of the last driver were not looked at; the sink goes on. {error}")
         return found
 
-    def _last_noted(self) -> list[NotedFiles] | None:
+    def _last_noted(self) -> list[HintedState] | None:
         """What the last driver noted; None, after one line that says why, where that cannot be used. Raises StorageError."""
         try:
-            return noted_open_files(self.store, self.paths)
+            return self.states.read_hint()
         except HintUnusable as error:
             self.observer.warned(str(error))
             return None
@@ -98,7 +95,7 @@ class OpenStates:
             if report.dropped == NEW_TABLE_SCHEMA:
                 _log.info("%s: open files are begun anew with the table's new schema", tp)
             elif report.dropped:
-                self._tell(tp, report.dropped)
+                self._warn_dropped(tp, report.dropped)
             else:
                 self._continued.update(self._there.get(tp, ()))
             if report.state is not None:
@@ -117,7 +114,7 @@ class OpenStates:
         self._noted = now
         try:
             log.check_owner(log.state.version)
-            note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
+            self.states.write_hint(self._to_note(partitions, log.state))
             with ThreadPool(THREADS) as pool:
                 list(pool.each(self._remove, overtaken))
         except StorageError as error:  # only a hint is lost
@@ -128,9 +125,9 @@ class OpenStates:
 
     def _remove(self, key: str) -> None:
         if key in self._continued:  # its uploads went on in another state, or into objects
-            self.store.delete(key)
+            self.states.remove(key)
         else:
-            drop_state(key, self.store)
+            self.states.remove_with_uploads(key)
 
     def abandoned(self, reports: Sequence[TaskReport]) -> None:
         """Removes the states of reports that will not be committed, with the uploads that their tasks began.
@@ -140,27 +137,28 @@ class OpenStates:
         try:
             for report in reports:
                 if report.state is not None:
-                    drop_unused_state(report.state.key, self.store)
+                    self.states.remove_unused(report.state.key)
         except StorageError as error:  # `sweep` finds what is left
             self.observer.warned(f"Open files that nobody goes on with were not removed. {error}")
 
     def _may_delete(self) -> bool:
         """Tries it on an object that is not there. Raises StorageUnavailable."""
+        folder = self.states.paths.open_states()
         try:
-            self.store.delete(f"{self.paths.open_states()}none")
+            self.states.remove(f"{folder}none")
         except StorageUnavailable:
             raise
         except StorageError as error:
             self.observer.warned(
                 f"Open files are not kept, and each look reads their records again: {error} Grant s3:DeleteObject on "
-                f"{self.paths.open_states()}*, or set tail.state.enable=false."
+                f"{folder}*, or set tail.state.enable=false."
             )
             return False
         return True
 
-    def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[NotedFiles]:
+    def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[HintedState]:
         return [
-            NotedFiles(
+            HintedState(
                 tp,
                 log.topic_ids.get(tp.topic, ""),
                 self.fingerprint,
@@ -173,7 +171,7 @@ class OpenStates:
             if one.open_state is not None
         ]
 
-    def _mismatch(self, noted: NotedFiles, found: PartitionState | None, log: LogState) -> str:
+    def _mismatch(self, noted: HintedState, found: PartitionState | None, log: LogState) -> str:
         """Why a hint does not hold, blank where it does."""
         if found is None:
             return "the topic-partition is not read any more"
@@ -185,7 +183,7 @@ class OpenStates:
             return f"they begin at offset {noted.state.frontier}, and the sink stands at {found.frontier}"
         return ""
 
-    def _tell(self, tp: TopicPartition, why: str) -> None:
+    def _warn_dropped(self, tp: TopicPartition, why: str) -> None:
         self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
 
     def _remove_others(self, listed: Collection[str], ended: Collection[str], epoch: int) -> None:
@@ -194,22 +192,22 @@ class OpenStates:
         A state of a later epoch than this driver's is a successor's; what has no epoch in its name is no state of a driver.
         """
         kept = set(self._noted.values())
-        epochs = {key: self.paths.open_state_epoch(key) for key in listed if key not in kept}
+        epochs = {key: self.states.paths.open_state_epoch(key) for key in listed if key not in kept}
         others = [key for key, of_epoch in epochs.items() if of_epoch is not None and of_epoch <= epoch]
         if not others:
             return
         try:
-            spared = {upload for key in kept for upload in state_uploads(key, self.store)}
+            spared = {upload for key in kept for upload in state_uploads(key, self.states.store)}
         except ObjectMissing:  # somebody was there; what is left is the sweep's
             return
         for key in others:
             if key in ended:
-                drop_state(key, self.store)
+                self.states.remove_with_uploads(key)
             else:
-                drop_unused_state(key, self.store, spared)
+                self.states.remove_unused(key, spared)
 
 
-def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:
+def _with(partition_state: PartitionState, noted: HintedState) -> PartitionState:
     """The topic-partition as the last driver left it."""
     return replace(
         partition_state,

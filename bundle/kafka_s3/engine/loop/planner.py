@@ -85,10 +85,10 @@ class PartitionState:
 
     `examined` is the offset up to which the tail was read, at `examined_ms` (None: never); `tail` what was pending then; `more` whether
     the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of the next task at most, `least_limit`
-    what that is at first; `waiting_ms` when the first of the records arrived that no task has looked at (None: there are none).
+    what that is at first; `waiting_ms` when the first of the records arrived that no task has read (None: there are none).
     `open_state` is where the files of the tail are kept open, `record_bytes` the size of a record as last seen. `leader_epoch` is
     that of the log when it reached to the head and to the dead letters that are `recorded`, `open_epoch` when it reached to the end of the
-    open files (None: not known). The two differ from a start to its first look.
+    open files (None: not known). The two differ from a start to its first poll.
     """
 
     topic_partition: TopicPartition
@@ -116,7 +116,7 @@ class PartitionState:
 
     @property
     def seen(self) -> int:
-        """The highest offset that is known to have been there, by a look or by what the last driver's tasks read."""
+        """The highest offset that is known to have been there, by a poll or by what the last driver's tasks read."""
         return max(self.head, self.recorded.until, self.first_unread)
 
     @property
@@ -144,7 +144,7 @@ class PartitionState:
 
 
 def delivered(state: PartitionState, now_ms: int, head: int, readiness: Readiness) -> PartitionState:
-    """The state after a look at the head; the same one where the look showed nothing new."""
+    """The state after a poll; the same one where the poll showed nothing new."""
     before = _not_ahead(state, now_ms, readiness.rules)
     head = max(head, before.head)
     rotation_ms, waiting_ms = before.rotation_ms, before.waiting_ms
@@ -162,7 +162,7 @@ def delivered(state: PartitionState, now_ms: int, head: int, readiness: Readines
 
 
 def _with_arrival(deliveries: tuple[Delivery, ...], arrival: Delivery, readiness: Readiness) -> tuple[Delivery, ...]:
-    """The deliveries with the one of this look. Those that no rule can tell apart are merged."""
+    """The deliveries with the one of this poll. Those that no rule can tell apart are merged."""
     if not deliveries:
         return (arrival,)
     last, rules = deliveries[-1], readiness.rules
@@ -176,7 +176,7 @@ def _with_arrival(deliveries: tuple[Delivery, ...], arrival: Delivery, readiness
 
 
 def coarser(deliveries: Sequence[Delivery], readiness: Readiness) -> tuple[Delivery, ...]:
-    """Fewer deliveries, as if the sink had looked less often: never across a mark of the schedule or a change of directory.
+    """Fewer deliveries, as if the sink had polled less often: never across a mark of the schedule or a change of directory.
 
     Where `rotate.interval.ms` acts, a time is off by a thousandth of it at most.
     """
@@ -297,7 +297,7 @@ def reason_to_read(
 def _due(state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason | None:
     rules = readiness.rules
     since = state.examined_ms
-    # a mark between this look and now is acted on by the next look, not by reading in vain
+    # a mark between this poll and now is acted on by the next poll, not by reading in vain
     arrived_ms = state.deliveries[-1].now_ms
     if state.more:
         return ReadReason.BACKLOG
@@ -366,18 +366,18 @@ def closing_held(wanted: Assignment) -> Assignment:
 def waves(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
     """The assignments in groups that at most `tasks` (`tasks.max`) can work off, the largest backlogs together.
 
-    With two tasks, of ranges long long quiet quiet the first two are one turn, and the others the next, as one task takes both.
+    With two tasks, of ranges long long quiet quiet the first two are one wave, and the others the next, as one task takes both.
     """
-    turns: list[list[Assignment]] = []
+    found: list[list[Assignment]] = []
     room = 0
     for wanted in sorted(assignments, key=lambda a: a.first_unread - a.until):
         share = 1 if is_quiet(wanted) else RANGES_IN_A_TASK
         if share > room:
-            turns.append([])
+            found.append([])
             room = tasks * RANGES_IN_A_TASK
-        turns[-1].append(wanted)
+        found[-1].append(wanted)
         room -= share
-    return turns
+    return found
 
 
 def is_quiet(wanted: Assignment) -> bool:

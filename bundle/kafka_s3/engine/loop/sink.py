@@ -204,7 +204,7 @@ class Sink:
         """One delivery: notes the heads of all topic-partitions, and refreshes the topics when that is due."""
         now = self.clock_ms()
         self.topics.poll(now)
-        self.leftovers.look_again()
+        self.leftovers.suspect_again()
         self.failures.forget(self.failures.known.keys() - self.partition_states.keys())
         self._note_open_files()
         self.leftovers.clean(self.partition_states, busy=self.retries.busy)

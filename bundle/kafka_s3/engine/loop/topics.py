@@ -139,10 +139,10 @@ class Topics:
                 self._lost_below_frontier(tp, state.frontier, same, head)
             elif same < state.seen:
                 self._lost_above_frontier(state, same, head)
-            looked, epoch = self.partition_states[tp], ends[tp].epoch
-            if (looked.leader_epoch, looked.open_epoch) != (epoch, epoch):
-                looked = replace(looked, leader_epoch=epoch, open_epoch=epoch)
-            self.partition_states[tp] = delivered(looked, now, head, self.behaviour.readiness)
+            state, epoch = self.partition_states[tp], ends[tp].epoch
+            if (state.leader_epoch, state.open_epoch) != (epoch, epoch):
+                state = replace(state, leader_epoch=epoch, open_epoch=epoch)
+            self.partition_states[tp] = delivered(state, now, head, self.behaviour.readiness)
 
     def _cut_logs(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, int]:
         """Up to which offset the logs are what was known of them, of those that were cut: a new leader may not have all of it."""
@@ -159,7 +159,7 @@ class Topics:
         return cut
 
     def without_damage(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
-        """The reports of what could be read. A topic-partition with damage is read up to there, until topics are looked up again."""
+        """The reports of what could be read. A topic-partition with damage is read up to there, until topics are refreshed."""
         for report in reports:
             if report.damaged is not None:
                 tp = report.topic_partition
@@ -477,7 +477,7 @@ def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) ->
 def _moved(before: Progress, position: int, *, cause: str, state: PartitionState | None) -> Progress:
     """The progress at another position. What retention left is as it was; elsewhere offsets mean other records now.
 
-    The leader epoch is that of the last look, if the log reached to there then; that of an earlier log says nothing of a new one.
+    The leader epoch is that of the last poll, if the log reached to there then; that of an earlier log says nothing of a new one.
     """
     end = None if state is None or cause == "recreated" else LogEnd(state.head, state.leader_epoch)
     if cause == "retention":

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final, Protocol, cast
+from typing import Final, TypeAlias, cast
 
-import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.records.runs import Sidecar
-from kafka_s3.connect.records.values import AvroBodies, Longs, Objects, StructColumns, Values, stream_of, table_of
+from kafka_s3.connect.records.values import AvroBodies, Objects, StructColumns, Values, stream_of, table_of
 from kafka_s3.connect.schemas.arrow import arrow_table
 from kafka_s3.connect.schemas.compatibility import (
     VERSION_REQUIRED,
@@ -33,19 +32,6 @@ from kafka_s3.model.deflate import Bytes
 from kafka_s3.objects.format import CannotPause, Encoder, Fitting, Format, Keyed, Paused, Pausing, can
 
 
-class OpenSchema(Protocol):
-    """The schema of an open file, and what it says of records of other schemas."""
-
-    @property
-    def schema(self) -> ConnectSchema | None:
-        """The file's schema so far."""
-        ...
-
-    def takes(self, schema: ConnectSchema | None) -> bool:
-        """Whether values of that schema can join the file as they are."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class SchemaRules:
     """`schema.compatibility`, and whether compatible schemas share a file instead (`schema.compatibility.unify`)."""
@@ -58,9 +44,9 @@ class SchemaRules:
         decisions = SchemaPairs(lambda record, file: schema_decision(record, file, compatibility=self.compatibility))
         object.__setattr__(self, "_decisions", decisions)
 
-    def decision(self, record: ConnectSchema | None, file: OpenSchema) -> SchemaDecision:
+    def decision(self, record: ConnectSchema | None, file: FileEncoder) -> SchemaDecision:
         """What to do with a record of one schema where a file of another is open."""
-        if file.takes(record):
+        if file.accepts(record):
             return SchemaDecision.WRITE
         if record is None or file.schema is None:
             return SchemaDecision.ROLL
@@ -92,94 +78,19 @@ def projected(values: Values, record: ConnectSchema, file: ConnectSchema) -> tup
     return Objects(items), bad
 
 
-def kept(count: int, bad: list[tuple[int, str]]) -> Longs:
-    """The rows of `count` that are not among the bad ones."""
-    return np.delete(np.arange(count), [row for row, _ in bad])
-
-
 HELD_BYTES: Final = 4 << 20
 """How much of a file waits for its schema to settle."""
 
 
-class FileEncoder(Protocol):
-    """A format's encoder with the schema of its file; bytes and sizes as `objects.format.Encoder` says."""
-
-    @property
-    def schema(self) -> ConnectSchema | None:
-        """The file's schema so far."""
-        ...
-
-    @property
-    def unifies(self) -> bool:
-        """Whether values of several schemas may be appended, each with its own."""
-        ...
-
-    @property
-    def inner(self) -> Encoder | None:
-        """The format's encoder, None as long as the schema is not settled."""
-        ...
-
-    def takes(self, schema: ConnectSchema | None) -> bool:
-        """Whether values of that schema can be appended as they are."""
-        ...
-
-    def widens(self, schema: ConnectSchema | None) -> bool:
-        """Whether values of a schema that the file `takes` would change its own."""
-        ...
-
-    def fits(self, values: Values) -> bool:
-        """Whether the file's columns can hold the values."""
-        ...
-
-    def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
-        """Adds values of a schema that the file `takes`; a format that writes keys in front of them gets these."""
-        ...
-
-    def size(self) -> int:
-        """Encoded bytes so far, by estimate where they wait."""
-        ...
-
-    def pending(self) -> int:
-        """Bytes of memory held."""
-        ...
-
-    def compact(self) -> None:
-        """Encodes what is pending."""
-        ...
-
-    def take(self) -> Bytes:
-        """The encoded bytes since the last take."""
-        ...
-
-    def finish(self) -> None:
-        """Encodes the rest and the file's end."""
-        ...
-
-    def pause(self) -> Paused:
-        """What a new encoder of the same format and schema needs to go on; a last `take` follows. Raises CannotPause."""
-        ...
-
-    def resume(self, paused: Paused) -> None:
-        """Makes a new encoder go on for the paused one."""
-        ...
-
-
-def file_encoder(rules: SchemaRules, form: Format, schema: ConnectSchema | None) -> FileEncoder:
-    """A new file's encoder: one that unifies, where that is asked for and there is a schema."""
-    if rules.unify and schema is not None:
-        return Unifying(form.open, schema)
-    return OneSchema(form.open(schema), schema)
-
-
 @dataclass(slots=True)
 class OneSchema:
-    """An open file of one schema."""
+    """An open file of one schema; `unifies` says whether values of several schemas may be appended, each with its own."""
 
     inner: Encoder
     schema: ConnectSchema | None
     unifies: bool = field(default=False, init=False)
 
-    def takes(self, schema: ConnectSchema | None) -> bool:
+    def accepts(self, schema: ConnectSchema | None) -> bool:
         """Whether it is the very schema of the file."""
         return schema is self.schema
 
@@ -187,7 +98,7 @@ class OneSchema:
         """Never."""
         return False
 
-    def fits(self, values: Values) -> bool:
+    def has_columns_for(self, values: Values) -> bool:
         """As the encoder says, where its columns settle late."""
         return not can(self.inner, Fitting) or cast(Fitting, self.inner).fits(values)
 
@@ -219,12 +130,12 @@ class OneSchema:
         self.inner.finish()
 
     def pause(self) -> Paused:
-        """As the encoder says, where it can. Raises CannotPause."""
-        return _paused(self.inner)
+        """What a new encoder of the same format and schema needs to go on; a last `take` follows. Raises CannotPause."""
+        return _pausing(self.inner).pause()
 
     def resume(self, paused: Paused) -> None:
         """Goes on for the paused encoder. Raises CannotPause where this one cannot."""
-        _resume(self.inner, paused)
+        _pausing(self.inner).resume(paused)
 
 
 @dataclass(slots=True)
@@ -236,51 +147,47 @@ class Unifying:
     unifies: bool = field(default=True, init=False)
     _held: list[tuple[Values, ConnectSchema]] = field(default_factory=list)
     _held_bytes: int = 0
-    _inner: Encoder | None = None
+    inner: Encoder | None = field(default=None, init=False)
+    """The encoder of the settled schema, None before it is settled."""
 
-    @property
-    def inner(self) -> Encoder | None:
-        """The encoder of the settled schema, None before it is settled."""
-        return self._inner
-
-    def takes(self, schema: ConnectSchema | None) -> bool:
+    def accepts(self, schema: ConnectSchema | None) -> bool:
         """Whether values of that schema can join the file."""
         if schema is None or self.schema is None:
             return schema == self.schema
         if schema is self.schema:
             return True
         wide = UNIFIED(self.schema, schema)
-        return wide is not None and (self._inner is None or wide.unversioned() == self.schema.unversioned())
+        return wide is not None and (self.inner is None or wide.unversioned() == self.schema.unversioned())
 
     def widens(self, schema: ConnectSchema | None) -> bool:
-        """Whether values of a schema that the file `takes` would change its own."""
-        if self._inner is not None or schema is None or self.schema is None or schema is self.schema:
+        """Whether values of a schema that the file `accepts` would change its own."""
+        if self.inner is not None or schema is None or self.schema is None or schema is self.schema:
             return False
         wide = UNIFIED(self.schema, schema)
         return wide != self.schema
 
-    def fits(self, values: Values) -> bool:
-        """Always: what `takes` let pass is projected."""
+    def has_columns_for(self, values: Values) -> bool:
+        """Always: what the file `accepts` is projected."""
         return True
 
     def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
-        """Adds values of a schema that the file `takes`; a file that unifies holds no keys in front of them."""
-        if self._inner is None and schema is not None and self.schema is not None:
+        """Adds values of a schema that the file `accepts`; a file that unifies holds no keys in front of them."""
+        if self.inner is None and schema is not None and self.schema is not None:
             self.schema = UNIFIED(self.schema, schema) or self.schema
             self._held.append((values, schema))
             self._held_bytes += values.nbytes()
             if self._held_bytes >= HELD_BYTES:
                 self.compact()
         else:
-            self._chosen().append(self._fitted(values, schema))
+            self._chosen().append(self._projected(values, schema))
 
     def size(self) -> int:
         """Encoded bytes; what is held back counts by a quarter."""
-        return self._held_bytes // 4 + (self._inner.size() if self._inner is not None else 0)
+        return self._held_bytes // 4 + (self.inner.size() if self.inner is not None else 0)
 
     def pending(self) -> int:
         """Bytes of memory held."""
-        return self._held_bytes + (self._inner.pending() if self._inner is not None else 0)
+        return self._held_bytes + (self.inner.pending() if self.inner is not None else 0)
 
     def compact(self) -> None:
         """Settles the schema and encodes what was held back."""
@@ -288,7 +195,7 @@ class Unifying:
 
     def take(self) -> Bytes:
         """The encoded bytes since the last take."""
-        return self._inner.take() if self._inner is not None else b""
+        return self.inner.take() if self.inner is not None else b""
 
     def finish(self) -> None:
         """Settles and ends the file."""
@@ -302,7 +209,7 @@ class Unifying:
             "schemas": [schema_document(schema) for schema in schemas.values()],
             "held": [{"schema": number[key], "rows": stream_of(table)} for key, table in self._held_tables()],
             "held_bytes": self._held_bytes,
-            "inner": None if self._inner is None else _paused(self._inner),
+            "inner": None if self.inner is None else _pausing(self.inner).pause(),
         }
 
     def resume(self, paused: Paused) -> None:
@@ -311,8 +218,8 @@ class Unifying:
         self._held = [(StructColumns(table_of(one["rows"])), schemas[one["schema"]]) for one in paused["held"]]
         self._held_bytes = paused["held_bytes"]
         if paused["inner"] is not None:
-            self._inner = self.open(self.schema)
-            _resume(self._inner, paused["inner"])
+            self.inner = self.open(self.schema)
+            _pausing(self.inner).resume(paused["inner"])
 
     def _held_tables(self) -> Iterator[tuple[int, pa.Table]]:
         """The values that are held back in columns, neighbours of one schema (by its `id`) together."""
@@ -324,32 +231,37 @@ class Unifying:
                 yield from group
 
     def _chosen(self) -> Encoder:
-        if self._inner is None:
-            self._inner = self.open(self.schema)
+        if self.inner is None:
+            self.inner = self.open(self.schema)
             held, self._held, self._held_bytes = self._held, [], 0
             for values, schema in held:
-                self._inner.append(self._fitted(values, schema))
-        return self._inner
+                self.inner.append(self._projected(values, schema))
+        return self.inner
 
-    def _fitted(self, values: Values, schema: ConnectSchema | None) -> Values:
+    def _projected(self, values: Values, schema: ConnectSchema | None) -> Values:
         if schema == self.schema or schema is None or self.schema is None:
             return values
         fitted, bad = projected(values, schema, self.schema)
-        if bad:  # `takes` has promised that it fits
+        if bad:  # `accepts` has promised that it has this form
             raise SchemaError(f"A value does not fit the unified schema {self.schema.label()}: {bad[0][1]}")
         return fitted
 
 
-def _paused(encoder: Encoder) -> Paused:
-    if not isinstance(encoder, Pausing):
-        raise CannotPause(f"files of {type(encoder).__name__} cannot be kept open between two tasks")
-    return encoder.pause()
+FileEncoder: TypeAlias = OneSchema | Unifying
+"""A format's encoder with the schema of its file; bytes and sizes as `objects.format.Encoder` says."""
 
 
-def _resume(encoder: Encoder, paused: Paused) -> None:
+def file_encoder(rules: SchemaRules, form: Format, schema: ConnectSchema | None) -> FileEncoder:
+    """A new file's encoder: one that unifies, where that is asked for and there is a schema."""
+    if rules.unify and schema is not None:
+        return Unifying(form.open, schema)
+    return OneSchema(form.open(schema), schema)
+
+
+def _pausing(encoder: Encoder) -> Pausing:
     if not isinstance(encoder, Pausing):
         raise CannotPause(f"files of {type(encoder).__name__} cannot be kept open between two tasks")
-    encoder.resume(paused)
+    return encoder
 
 
 def _columns(values: Values, schema: ConnectSchema) -> pa.Table:

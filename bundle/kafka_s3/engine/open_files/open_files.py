@@ -19,8 +19,8 @@ from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, Longs, Values
 from kafka_s3.connect.schemas.compatibility import SchemaDecision
 from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.engine.open_files.batch import Interleaved, joined
-from kafka_s3.engine.open_files.file_encoders import FileEncoder, OneSchema, SchemaRules, file_encoder, kept, projected
+from kafka_s3.engine.open_files.batch import MixedBatch, joined
+from kafka_s3.engine.open_files.file_encoders import FileEncoder, OneSchema, SchemaRules, file_encoder, projected
 from kafka_s3.engine.open_files.small_files import ENTRY_BYTES, NO_SCHEMA, DirectoryLines, LinesByDirectory, SmallFiles
 from kafka_s3.engine.open_files.spill import SpillFile
 from kafka_s3.engine.open_files.uploads import FileUpload, upload_whole
@@ -57,6 +57,11 @@ class Output:
         """Whether no open file keeps the values that are given to it: not while it looks for its schema, and not in columns."""
         return not self.schemas.unify and all(form.copies for form in self.formats.values())
 
+    def new_encoder(self, role: Role, schema: ConnectSchema | None) -> FileEncoder:
+        """The encoder of a new object: only values of several schemas can share one."""
+        form = self.formats[role]
+        return file_encoder(self.schemas, form, schema) if role is Role.VALUE else OneSchema(form.open(schema), schema)
+
 
 @dataclass(slots=True)
 class OpenObject:
@@ -75,6 +80,10 @@ class OpenObject:
     def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
         """Adds values; a format that writes keys in front of them gets these."""
         self.encoder.append(values, schema, keys=keys)
+        self.send_encoded()
+
+    def send_encoded(self) -> None:
+        """Hands what is encoded to the upload."""
         self.upload.add(self.encoder.take())
 
     def memory(self) -> int:
@@ -84,13 +93,13 @@ class OpenObject:
     def release(self, into: SpillFile) -> None:
         """Encodes and spills what is held in memory."""
         self.encoder.compact()
-        self.upload.add(self.encoder.take())
+        self.send_encoded()
         self.upload.spill(into)
 
     def finish(self) -> None:
         """Encodes the rest."""
         self.encoder.finish()
-        self.upload.add(self.encoder.take())
+        self.send_encoded()
 
     def columns(self) -> str:
         """The columns of this object, once it is finished; blank where no table asks for them."""
@@ -127,10 +136,9 @@ class OpenFile:
         for role, sidecar in run.sidecars.items():
             if role in self.objects and self.objects[role].schema != sidecar.schema:
                 return SchemaDecision.ROLL
-        values = self.objects.get(Role.VALUE)
-        if values is None or run.tombstones:
-            return SchemaDecision.WRITE if (values is None) == run.tombstones else SchemaDecision.ROLL
-        return rules.decision(run.schema, values.encoder)
+        if self.values is None or run.tombstones:
+            return SchemaDecision.WRITE if (self.values is None) == run.tombstones else SchemaDecision.ROLL
+        return rules.decision(run.schema, self.values.encoder)
 
     def rolls(self, run: Run, rules: SchemaRules) -> bool:
         """Whether the file has to be closed before records of the run."""
@@ -140,10 +148,9 @@ class OpenFile:
         """Whether the file's schema is not settled yet, and gets wider by the run."""
         return self.values is not None and self.values.encoder.widens(run.schema)
 
-    def fits(self, run: Run) -> bool:
+    def has_columns_for(self, run: Run) -> bool:
         """Whether the columns of the file can hold the run's values."""
-        values = self.objects.get(Role.VALUE)
-        return values is None or values.encoder.fits(run.values)
+        return self.values is None or self.values.encoder.has_columns_for(run.values)
 
     def append(self, run: Run) -> None:
         """Adds records of this file's directory, whose values fit its schema."""
@@ -163,7 +170,7 @@ class OpenFile:
         target = self.objects[Role.VALUE]
         # a copy: a view would keep what all the other files got of the text
         cast(Lined, target.encoder.inner).write(bytes(lines.text))
-        target.upload.add(target.encoder.take())
+        target.send_encoded()
         self.last_offset = lines.last_offset
         self.records += lines.records
         if lines.low is not None and lines.high is not None:
@@ -219,13 +226,14 @@ class OpenFiles:
     """All that is open in a topic-partition, by encoded partition in first-seen order, and what the rotation rules look at.
 
     `records` were written since the last close, the first one's time is `base_ms` (epoch ms, None without a time partitioner); the last
-    one had `last_offset` and went to `directory`. A directory's file is among `files`, or its lines are among the `small` ones.
+    one had `last_offset` and went to `last_partition`. Its file is among `files`, or its lines are among
+    the `small` ones.
     """
 
     files: dict[str, OpenFile] = field(default_factory=dict)
     records: int = 0
     base_ms: int | None = None
-    directory: str = ""
+    last_partition: str = ""
     last_offset: int = -1
     small: SmallFiles = field(default_factory=SmallFiles)
 
@@ -237,36 +245,32 @@ class OpenFiles:
         """Whether a directory has a file."""
         return name in self.files or name in self.small
 
-    def objects(self) -> list[tuple[OpenFile, OpenObject]]:
-        """Every open object with its file but for small ones, in the order in which they are completed."""
-        return [(file, target) for file in self.files.values() for target in file.objects.values()]
+    def objects(self) -> list[OpenObject]:
+        """Every open object but for small ones, in the order in which they are completed."""
+        return [target for file in self.files.values() for target in file.objects.values()]
 
     def encoded_bytes(self, output: Output) -> int:
         """Encoded size of all open objects, in bytes."""
-        return sum(target.encoder.size() for _, target in self.objects()) + self.small.bytes // max(1, output.lines)
+        return sum(target.encoder.size() for target in self.objects()) + self.small.bytes // max(1, output.lines)
 
-    def fit(self, runs: list[tuple[str, Run]]) -> bool:
-        """Whether each run fits the columns of its directory's open file."""
-        return all(self.files[name].fits(run) for name, run in runs if name in self.files)
+    def have_columns_for(self, runs: list[tuple[str, Run]]) -> bool:
+        """Whether the columns of each encoded partition's open file can hold its run's values."""
+        return all(self.files[name].has_columns_for(run) for name, run in runs if name in self.files)
 
-    def note(self, directory: str, *, records: int, last_offset: int) -> None:
-        """Counts records that were written; the last one had that offset and went to that directory."""
+    def count_written(self, records: int, *, last_offset: int, last_partition: str) -> None:
+        """Counts records that were written; the last one had that offset and went to that encoded partition."""
         self.records += records
-        self.directory, self.last_offset = directory, last_offset
+        self.last_offset, self.last_partition = last_offset, last_partition
 
     def memory(self) -> int:
         """Bytes held in memory."""
         return sum(file.memory() for file in self.files.values()) + self.small.memory()
 
-    def uploads(self) -> list[FileUpload]:
-        """The uploads of all open objects; small files have none."""
-        return [target.upload for _, target in self.objects()]
-
     def abort(self) -> None:
         """Drops every upload that is not inherited."""
         self.small.drop()
-        for upload in self.uploads():
-            upload.abort()
+        for target in self.objects():
+            target.upload.abort()
 
 
 def _span(times: Longs) -> tuple[int, int]:
@@ -288,13 +292,10 @@ def open_file(
     """A new file of that directory, which begins with that offset: an object for each role that has a schema, be it none."""
     objects = {}
     for role, form in output.formats.items():
-        if role not in schemas:
-            continue
-        key = output.naming.key(topic_partition, name, offset=first, extension=form.extension)
-        schema, is_value = schemas[role], role is Role.VALUE
-        encoder = file_encoder(output.schemas, form, schema) if is_value else OneSchema(form.open(schema), schema)
-        upload = FileUpload(output.store, key, part_size=output.part_size)
-        objects[role] = OpenObject(role, form, encoder, upload)
+        if role in schemas:
+            key = output.naming.key(topic_partition, name, offset=first, extension=form.extension)
+            upload = FileUpload(output.store, key, part_size=output.part_size)
+            objects[role] = OpenObject(role, form, output.new_encoder(role, schemas[role]), upload)
     return OpenFile(name, objects, first)
 
 
@@ -304,7 +305,7 @@ FILE_BYTES: Final = 1 << 10
 """What Python takes for an open file beside its content."""
 
 
-def held_at_most(memory: int) -> int:
+def waiting_budget(memory: int) -> int:
     """Of so many bytes for a task those that may wait in memory; the rest is for the batch in work, its bad records, and room to grow."""
     return memory * 2 // 5
 
@@ -320,7 +321,7 @@ def release_largest(several: Collection[OpenFiles], output: Output) -> None:
     small, entries = sum(one.small.memory() for one in several), sum(len(one.small) for one in several)
     total = small + sum(size for size, _ in held)
     beside = len(held) * FILE_BYTES + entries * ENTRY_BYTES
-    budget = max(held_at_most(output.memory) - beside, output.memory // 4)
+    budget = max(waiting_budget(output.memory) - beside, output.memory // 4)
     if total > budget or small > budget // 4:
         for one in several:
             one.small.release(output.folder)
@@ -337,59 +338,55 @@ def release_largest(several: Collection[OpenFiles], output: Output) -> None:
 
 
 @dataclass(slots=True)
-class FittedRuns:
-    """Runs by directory, in the schemas of the open files; and the places of the records that have no such form, with the reason.
+class FileRuns:
+    """Runs by encoded partition, in the schemas of the open files; and the positions of records that have no such form, with the reason.
 
     Or, in place of runs, lines of many directories, which go into any file.
     """
 
     runs: list[tuple[str, Run]] = field(default_factory=list)
-    bad: list[tuple[int, str]] = field(default_factory=list)
+    rejected: list[tuple[int, str]] = field(default_factory=list)
     lines: LinesByDirectory | None = None
 
 
-def fitted_runs(
-    part: Interleaved, start: int, stop: int, *, open_files: OpenFiles, rules: SchemaRules, shared: bool = False
-) -> FittedRuns:
-    """Records `[start, stop)`, none of which rolls a file; `shared` as for `Interleaved.runs_by_directory`.
+def file_runs(batch: MixedBatch, start: int, stop: int, *, open_files: OpenFiles, output: Output) -> FileRuns:
+    """Records `[start, stop)`, none of which rolls a file.
 
     Version 1 has the open file, and records come as v1 v2 v1, of which v2 is projected: one run of version 1 with three records, in the
     order of their offsets. A field of v2 that has no value in version 1 makes that record bad, and the run has two.
     """
-    directories = part.runs_by_directory(start, stop, shared=shared)
-    if len(part.runs) == 1 and part.runs[0].schema is None:  # nothing to project, nothing to refuse
-        return FittedRuns([(name, run) for name, [(run, _)] in directories])
-    found = FittedRuns()
-    for name, runs in directories:
-        parts: list[tuple[Run, Longs]] = []
+    by_partition = batch.runs_by_partition(start, stop, shared=output.copies)
+    if len(batch.runs) == 1 and batch.runs[0].schema is None:  # nothing to project, nothing to refuse
+        return FileRuns([(name, run) for name, [(run, _)] in by_partition])
+    found = FileRuns()
+    for name, runs in by_partition:
+        pieces: list[tuple[Run, Longs]] = []
         for run, own in runs:
-            run, bad = _fitted(run, open_files.files.get(name), rules, others=len(runs) - 1)
-            found.bad += [(int(own[row]), text) for row, text in bad]
-            parts.append((run, np.delete(own, [row for row, _ in bad]) if bad else own))
-        found.runs += [(name, run) for run in joined(parts)]
-    found.bad.sort()
+            run, bad = _in_file_schema(run, open_files.files.get(name), output.schemas, others=len(runs) - 1)
+            found.rejected += [(int(own[row]), text) for row, text in bad]
+            pieces.append((run, np.delete(own, [row for row, _ in bad]) if bad else own))
+        found.runs += [(name, run) for run in joined(pieces)]
+    found.rejected.sort()
     return found
 
 
-def _fitted(run: Run, file: OpenFile | None, rules: SchemaRules, *, others: int) -> tuple[Run, list[tuple[int, str]]]:
-    """The run as its file takes it, and the rows that it does not take; `others` are runs that come to the file with it."""
+def _in_file_schema(
+    run: Run, file: OpenFile | None, rules: SchemaRules, *, others: int
+) -> tuple[Run, list[tuple[int, str]]]:
+    """The run in its file's schema, and the rows that have no such form; `others` are runs that come to the file with it."""
     if file is None:
         return run, []
     decision, values = file.decision(run, rules), file.values
     if decision is SchemaDecision.REJECT:
         return run.slice(0, 0), [(row, rules.refusal) for row in range(len(run))]
-    if values is not None and (decision is SchemaDecision.PROJECT or (values.encoder.unifies and others)):
-        return _projected(run, values.schema)
-    return run, []
-
-
-def _projected(run: Run, schema: ConnectSchema | None) -> tuple[Run, list[tuple[int, str]]]:
-    """The run in a file's schema, and its rows that cannot be projected."""
+    if values is None or not (decision is SchemaDecision.PROJECT or (values.encoder.unifies and others)):
+        return run, []
+    schema = values.schema
     if run.schema is None or schema is None or run.schema is schema:
         return run, []
-    values, bad = projected(run.values, run.schema, schema)
-    run = run.take(kept(len(run), bad)) if bad else run
-    return replace(run, values=values, schema=schema), bad
+    projection, bad = projected(run.values, run.schema, schema)
+    run = run.take(np.delete(np.arange(len(run)), [row for row, _ in bad])) if bad else run
+    return replace(run, values=projection, schema=schema), bad
 
 
 SHARES: Final = 16
@@ -409,8 +406,8 @@ class Closed:
         self.columns |= other.columns
 
 
-def closed(open_files: OpenFiles, topic_partition: TopicPartition, output: Output, *, reason: Reason) -> Closed:
-    """Finishes every open object, the uploads side by side, and tells what there is to commit, in the order of first records."""
+def close_files(open_files: OpenFiles, topic_partition: TopicPartition, output: Output, *, reason: Reason) -> Closed:
+    """Finishes every open object, the uploads side by side; what there is to commit, in the order of first records."""
     found = Closed()
     with ThreadPool(output.threads) as pool:
         for files in _in_shares(open_files, topic_partition, output):

@@ -2,7 +2,7 @@
 
 Each step adds one text, in which every file's lines lie behind each other, the files in the order of their numbers. So the lines of some
 hundred neighbours are one stretch of each text, wherever it waits, and are merged when the files close, as an external sort does it.
-What is known of a directory's lines is a row of numbers in columns.
+What is known of a directory's lines is in columns of numbers.
 
 Say directories come as b a b, and later as a: b is file 0, a file 1. The texts are "b b a" and "a": the lines of a end the first one and
 are all of the second.
@@ -17,24 +17,28 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_s3.connect.records.joining import Bounds, bounds_of, gathered
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Longs
 from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.engine.open_files.batch import Interleaved
+from kafka_s3.engine.open_files.batch import MixedBatch
 from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_back, spilled
 from kafka_s3.engine.open_files.state_object import MOST_BYTES, StateBytes, in_memory
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.files import Role
 from kafka_s3.objects.format import CannotPause, Paused
 
-FIRST, LAST, RECORDS, LOW, HIGH, SIZE = range(6)
-"""The rows of `Facts`: first and last offset, how many records, least and largest timestamp, bytes of text."""
-Facts = npt.NDArray[np.int64]
-"""What is known of lines, a column for each directory. Without timestamps LOW is NO_LOW, and HIGH NO_TIMESTAMP."""
+SMALL_BYTES: Final = 64 << 10
+"""A file with less than that is small: gzip would not have seen anything of it yet."""
+ENTRY_BYTES: Final = 256
+"""What a small file takes beside its content: its name, its number, its facts."""
+SHARE_FILES: Final = 1_000
+SHARE_BYTES: Final = 8 << 20
+"""So many files, with so many bytes or one file, are made of the texts at once."""
+JOINED_BYTES: Final = 4 << 20
+"""Texts below that are put together: steps may have a few records only."""
 NO_SCHEMA: Final[Mapping[Role, ConnectSchema | None]] = {Role.VALUE: None}
 """The schemas of a file of lines: it has values, and they have none."""
 NO_LOW: Final = int(np.iinfo(np.int64).max)
@@ -51,24 +55,63 @@ class DirectoryLines(NamedTuple):
     high: int | None
 
 
+class LineFacts(NamedTuple):
+    """What is known of lines, in columns with a value for each directory. Without timestamps `lows` have NO_LOW, `highs` NO_TIMESTAMP."""
+
+    first_offsets: Longs
+    last_offsets: Longs
+    records: Longs
+    lows: Longs
+    highs: Longs
+    sizes: Longs
+    """Bytes of text."""
+
+    def select(self, chosen: Longs) -> LineFacts:
+        """Those of these directories, in this order."""
+        return LineFacts(*(column[chosen] for column in self))
+
+    def extended(self, count: int) -> LineFacts:
+        """With room for so many directories more."""
+        return LineFacts(*(np.concatenate([column, np.zeros(count, np.int64)]) for column in self))
+
+    def add(self, numbers: Longs, new: LineFacts) -> None:
+        """Counts later lines of the directories with these numbers."""
+        known = self.select(numbers)
+        fresh = known.records == 0
+        self.first_offsets[numbers] = np.where(fresh, new.first_offsets, known.first_offsets)
+        self.last_offsets[numbers] = new.last_offsets
+        self.records[numbers] += new.records
+        self.lows[numbers] = np.minimum(np.where(fresh, NO_LOW, known.lows), new.lows)
+        self.highs[numbers] = np.maximum(np.where(fresh, NO_TIMESTAMP, known.highs), new.highs)
+        self.sizes[numbers] += new.sizes
+
+    def lines(self, text: memoryview, bounds: Bounds) -> Iterator[DirectoryLines]:
+        """The lines of the directories, which lie behind each other in a text; views of it."""
+        ends = bounds.tolist()
+        for begin, end, first, last, records, low, high in zip(
+            ends, ends[1:], *(column.tolist() for column in self[:5]), strict=False
+        ):
+            times = (None, None) if high == NO_TIMESTAMP else (low, high)
+            yield DirectoryLines(text[begin:end], first, last, records, *times)
+
+
 @dataclass(frozen=True, slots=True)
 class LinesByDirectory:
     """Documents by directory: those of `names[i]` are `texts[row]` of the rows `rows[starts[i]:starts[i + 1]]`."""
 
     names: list[str]
-    facts: Facts
+    facts: LineFacts
     texts: pa.Array
     rows: Longs
     starts: Longs
 
-    def some(self, chosen: Longs) -> LinesByDirectory:
+    def select(self, chosen: Longs) -> LinesByDirectory:
         """These directories, in this order."""
-        counts = self.facts[RECORDS][chosen]
+        counts = self.facts.records[chosen]
         starts = np.concatenate([[0], np.cumsum(counts)])
         rows = self.rows[np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], counts)]
-        return LinesByDirectory(
-            [self.names[at] for at in chosen.tolist()], self.facts[:, chosen], self.texts, rows, starts
-        )
+        names = [self.names[number] for number in chosen.tolist()]
+        return LinesByDirectory(names, self.facts.select(chosen), self.texts, rows, starts)
 
     def gathered(self) -> tuple[memoryview, Bounds]:
         """The lines of all directories behind each other; and where those of each begin, and the last ones end."""
@@ -77,57 +120,34 @@ class LinesByDirectory:
 
     def each(self) -> Iterator[tuple[str, DirectoryLines]]:
         """Every directory with its lines."""
-        return zip(self.names, lines_of(*self.gathered(), self.facts), strict=True)
+        return zip(self.names, self.facts.lines(*self.gathered()), strict=True)
 
 
-def lines_of(text: memoryview, bounds: Bounds, facts: Facts) -> Iterator[DirectoryLines]:
-    """The lines of directories that lie behind each other in a text; views of it."""
-    ends = bounds.tolist()
-    for begin, end, (first, last, records, low, high, _) in zip(ends, ends[1:], facts.T.tolist(), strict=False):
-        untimed = high == NO_TIMESTAMP
-        yield DirectoryLines(text[begin:end], first, last, records, None if untimed else low, None if untimed else high)
-
-
-def are_lines(part: Interleaved) -> bool:
+def are_lines(batch: MixedBatch) -> bool:
     """Whether records are nothing but lines of text: of one form, without schema, and with nothing beside them."""
-    run = part.runs[0]
-    return len(part.runs) == 1 and isinstance(run.values, JsonText) and run.values.lines and not run.sidecars
+    run = batch.runs[0]
+    return len(batch.runs) == 1 and isinstance(run.values, JsonText) and run.values.lines and not run.sidecars
 
 
-def lines_by_directory(part: Interleaved, start: int, stop: int) -> LinesByDirectory:
+def lines_by_directory(batch: MixedBatch, start: int, stop: int) -> LinesByDirectory:
     """The records `[start, stop)`, at least one, which `are_lines`."""
-    run, (order, firsts) = part.runs[0], part.sorted_by_directory(start, stop)
+    run, (order, firsts) = batch.runs[0], batch.sorted_by_partition(start, stop)
     assert isinstance(run.values, JsonText)
-    rows, starts = part.rows[order], np.append(firsts, len(order))
-    names = [part.names[code] for code in part.codes[order[firsts]].tolist()]
-    return LinesByDirectory(names, _facts(run, run.values.texts, rows, starts), run.values.texts, rows, starts)
+    rows, starts = batch.rows[order], np.append(firsts, len(order))
+    names = [batch.partitions[code] for code in batch.codes[order[firsts]].tolist()]
+    return LinesByDirectory(names, _line_facts(run, run.values.texts, rows, starts), run.values.texts, rows, starts)
 
 
-def _facts(run: Run, texts: pa.Array, rows: Longs, starts: Longs) -> Facts:
+def _line_facts(run: Run, texts: pa.Array, rows: Longs, starts: Longs) -> LineFacts:
     offsets, times, begins = run.offsets[rows], run.timestamps[rows], starts[:-1]
-    sizes = np.diff(bounds_of(texts))[rows].astype(np.int64) + 1
-    lows = np.where(times == NO_TIMESTAMP, NO_LOW, times)
-    return np.stack(
-        [
-            offsets[begins],
-            offsets[starts[1:] - 1],
-            np.diff(starts),
-            np.minimum.reduceat(lows, begins),
-            np.maximum.reduceat(times, begins),
-            np.add.reduceat(sizes, begins),
-        ]
+    return LineFacts(
+        offsets[begins],
+        offsets[starts[1:] - 1],
+        np.diff(starts),
+        np.minimum.reduceat(np.where(times == NO_TIMESTAMP, NO_LOW, times), begins),
+        np.maximum.reduceat(times, begins),
+        np.add.reduceat(np.diff(bounds_of(texts))[rows].astype(np.int64) + 1, begins),
     )
-
-
-SMALL_BYTES: Final = 64 << 10
-"""A file with less than that is small: gzip would not have seen anything of it yet."""
-ENTRY_BYTES: Final = 256
-"""What a small file takes beside its content: its name, its number, a column of facts."""
-SHARE_FILES: Final = 1_000
-SHARE_BYTES: Final = 8 << 20
-"""So many files, with so many bytes or one file, are made of the texts at once."""
-JOINED_BYTES: Final = 4 << 20
-"""Texts below that are put together: steps may have a few records only."""
 
 
 @dataclass(slots=True)
@@ -166,7 +186,7 @@ class SmallFiles:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
-        self._facts = np.zeros((6, 0), np.int64)
+        self._facts = LineFacts(*np.zeros((6, 0), np.int64))
         self._texts: list[_Text] = []
         self._in_memory = 0
         self.bytes = 0
@@ -177,8 +197,8 @@ class SmallFiles:
         files, text = cls(), paused["text"]
         facts = np.frombuffer(in_memory(paused["facts"]), np.int64).reshape(6, len(paused["names"]))
         files._numbered(paused["names"])
-        files._facts = facts.copy()
-        bounds = np.concatenate([[0], np.cumsum(facts[SIZE])]).astype(np.int32)
+        files._facts = LineFacts(*facts.copy())
+        bounds = np.concatenate([[0], np.cumsum(files._facts.sizes)]).astype(np.int32)
         if isinstance(text, Spilled):
             files.bytes, text = text.size, text.file.part(text.begin, text.end)
         else:
@@ -194,9 +214,9 @@ class SmallFiles:
         for share in self.shares():
             content.keep([lines.text for _, lines in share])
             names += [name for name, _ in share]
-        text, facts = content.since(begin), self._facts[:, [self._numbers[name] for name in names]]
+        text, facts = content.since(begin), self._facts.select(self._known(names))
         self.drop()
-        return {"names": names, "facts": content.keep([facts.tobytes()]), "text": text}
+        return {"names": names, "facts": content.keep([np.stack(facts).tobytes()]), "text": text}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -210,14 +230,14 @@ class SmallFiles:
 
     def sizes(self, names: list[str]) -> Longs:
         """Bytes of text that directories have here."""
-        return np.append(self._facts[SIZE], 0)[self._known(names)]
+        return np.append(self._facts.sizes, 0)[self._known(names)]
 
     def add(self, lines: LinesByDirectory) -> None:
         """Adds lines of some directories, at least of one."""
         numbers = self._numbered(lines.names)
         if (np.diff(numbers) < 0).any():
             order = np.argsort(numbers)
-            numbers, lines = numbers[order], lines.some(order)
+            numbers, lines = numbers[order], lines.select(order)
         text, bounds = lines.gathered()
         self._texts.append(_Text(numbers, bounds, text))
         while len(self._texts) > 1 and self._texts[-1].follows(self._texts[-2]):
@@ -225,20 +245,13 @@ class SmallFiles:
             self._texts[-2:] = [_Text(*_in_order(stretches))]
         self._in_memory += len(text)
         self.bytes += len(text)
-        known, new = self._facts, lines.facts
-        fresh = known[RECORDS][numbers] == 0
-        known[FIRST][numbers] = np.where(fresh, new[FIRST], known[FIRST][numbers])
-        known[LAST][numbers] = new[LAST]
-        known[LOW][numbers] = np.minimum(np.where(fresh, NO_LOW, known[LOW][numbers]), new[LOW])
-        known[HIGH][numbers] = np.maximum(np.where(fresh, NO_TIMESTAMP, known[HIGH][numbers]), new[HIGH])
-        known[RECORDS][numbers] += new[RECORDS]
-        known[SIZE][numbers] += new[SIZE]
+        self._facts.add(numbers, lines.facts)
 
     def shares(self) -> Iterator[list[tuple[str, DirectoryLines]]]:
         """Every directory with its lines, some at a time. Raises OSError."""
         yield from self._in_shares(np.fromiter(self._numbers.values(), np.int64, len(self._numbers)))
 
-    def take(self, names: Iterable[str]) -> Iterator[tuple[str, DirectoryLines]]:
+    def pop(self, names: Iterable[str]) -> Iterator[tuple[str, DirectoryLines]]:
         """Those of some directories that have lines here, with these: they leave for files of their own. Raises OSError."""
         numbers = [self._numbers.pop(name) for name in names if name in self._numbers]
         for share in self._in_shares(np.array(sorted(numbers), np.int64)):
@@ -273,10 +286,9 @@ class SmallFiles:
         for at in np.flatnonzero(numbers < 0).tolist():
             numbers[at] = self._numbers[names[at]] = len(self._names)
             self._names.append(names[at])
-        room = len(self._names) - self._facts.shape[1]
-        if room > 0:
-            more = np.zeros((6, max(room, self._facts.shape[1])), np.int64)
-            self._facts = np.concatenate([self._facts, more], axis=1)
+        room = len(self._facts.records)
+        if len(self._names) > room:
+            self._facts = self._facts.extended(max(len(self._names) - room, room))
         return numbers
 
     def _known(self, names: list[str]) -> Longs:
@@ -285,7 +297,7 @@ class SmallFiles:
 
     def _in_shares(self, numbers: Longs) -> Iterator[list[tuple[str, DirectoryLines]]]:
         """These files, which ascend, some at a time: their lines are no long stretch of any text."""
-        stretch = np.cumsum(self._facts[SIZE]) // SHARE_BYTES + np.arange(self._facts.shape[1]) // SHARE_FILES
+        stretch = np.cumsum(self._facts.sizes) // SHARE_BYTES + np.arange(len(self._facts.sizes)) // SHARE_FILES
         for some in np.split(numbers, np.flatnonzero(np.diff(stretch[numbers])) + 1):
             if len(some):
                 yield self._merged(some)
@@ -295,7 +307,7 @@ class SmallFiles:
         numbers, bounds, text = _in_order([one.stretch(int(wanted[0]), int(wanted[-1])) for one in self._texts], wanted)
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         names = [self._names[number] for number in wanted.tolist()]
-        lines = lines_of(text, bounds[np.append(starts, len(numbers))], self._facts[:, wanted])
+        lines = self._facts.select(wanted).lines(text, bounds[np.append(starts, len(numbers))])
         return [*zip(names, lines, strict=True)]
 
 

@@ -193,10 +193,15 @@ def check_uploads(uploads: Iterable[tuple[str, str]], store: ObjectStore) -> Non
 
 def state_uploads(key: str, store: ObjectStore) -> list[tuple[str, str]]:
     """The uploads (key, id) of the state at a key, none where it cannot be read; its bytes are not fetched. Raises StorageError."""
-    return _listed(key, store, "uploads")
+    return _listed_uploads(key, store, "uploads")
 
 
-def _listed(key: str, store: ObjectStore, name: str) -> list[tuple[str, str]]:
+def begun_uploads(key: str, store: ObjectStore) -> list[tuple[str, str]]:
+    """Those of its uploads that its own task began; the others it took over from an earlier state. Raises StorageError."""
+    return _listed_uploads(key, store, "begun")
+
+
+def _listed_uploads(key: str, store: ObjectStore, name: str) -> list[tuple[str, str]]:
     begin = store.get_range(key, 0, HEAD - 1)
     if not begin.startswith(ANY_MAGIC) or len(begin) < HEAD:
         return []
@@ -206,26 +211,3 @@ def _listed(key: str, store: ObjectStore, name: str) -> list[tuple[str, str]]:
         return [(upload_key, upload_id) for upload_key, upload_id in document[name]]
     except (ValueError, KeyError, TypeError):
         return []
-
-
-def drop_state(key: str, store: ObjectStore) -> None:
-    """Removes a state that nobody continues, and ends its uploads. No error where it is gone. Raises StorageError."""
-    _drop(key, store, "uploads", ())
-
-
-def drop_unused_state(key: str, store: ObjectStore, spared: Collection[tuple[str, str]] = ()) -> None:
-    """Removes a state that never held, and ends the uploads that its own task began but for those (key, id) that are `spared`.
-
-    What that task took over is left: another state may go on with it. No error where it is gone. Raises StorageError.
-    """
-    _drop(key, store, "begun", spared)
-
-
-def _drop(key: str, store: ObjectStore, name: str, spared: Collection[tuple[str, str]]) -> None:
-    try:
-        for upload_key, upload_id in _listed(key, store, name):
-            if (upload_key, upload_id) not in spared:
-                store.abort_upload(upload_key, upload_id)
-    except ObjectMissing:
-        return
-    store.delete(key)

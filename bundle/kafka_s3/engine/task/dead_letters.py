@@ -19,7 +19,7 @@ import pyarrow as pa
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.open_files.spill import SpillFile
 from kafka_s3.engine.open_files.uploads import FileUpload
-from kafka_s3.engine.task.read_counter import Examined
+from kafka_s3.engine.task.read_counter import ReadCounter
 from kafka_s3.model.dead_letters import DeadLetter, Failure, LetterLines, Stage, dead_letter, rejection
 from kafka_s3.model.deflate import ENGINE_BYTES
 from kafka_s3.model.files import DataFile, Reason, Role
@@ -254,14 +254,14 @@ class BadRecords:
         self._topic_partition = topic_partition
         self._policy = policy
         self._limit = limit
-        self._skipped = Examined()
+        self._skipped = ReadCounter()
         self._dropped: list[int] = []
 
-    def dropped(self, offsets: Sequence[int]) -> None:
-        """Records that are not written, and nobody's fault: of those only the number is told."""
+    def note_dropped(self, offsets: Sequence[int]) -> None:
+        """Records that are not written, and nobody's fault: of those only the number is reported."""
         self._dropped += offsets
 
-    def take(self, failures: Sequence[Failure], nulls: Sequence[int], batch: pa.RecordBatch) -> None:
+    def handle(self, failures: Sequence[Failure], nulls: Sequence[int], batch: pa.RecordBatch) -> None:
         """The bad records of a batch: those that a step refused, and those without a value where such are not written.
 
         `batch` is what was read, with keys and headers where letters need them. Raises Stopped at the first record with which the policy
@@ -288,7 +288,7 @@ class BadRecords:
             self.file.release()
 
     def count_skipped(self, *, frontier: int, written: int) -> None:
-        """Counts what was skipped of a batch that is written, as `Examined.add` does."""
+        """Counts what was skipped of a batch that is written, as `ReadCounter.add` does."""
         self._skipped.add(np.array(sorted(self._dropped), np.int64), frontier=frontier, written=written)
         self._dropped = []
 
@@ -297,7 +297,7 @@ class BadRecords:
         return self._skipped.below(frontier)
 
     def pause(self, frontier: int) -> Paused:
-        """The skipped records, as `Examined` does; dead letters are committed with each task."""
+        """The skipped records, as `ReadCounter` does; dead letters are committed with each task."""
         return self._skipped.pause(frontier)
 
     def resume(self, paused: Paused) -> None:
@@ -310,7 +310,7 @@ class BadRecords:
     def _judged_nulls(self, offsets: Sequence[int]) -> list[tuple[Failure, ErrorAction]]:
         verdict = self._policy.null()
         if verdict is ErrorAction.SKIP:
-            self.dropped(offsets)
+            self.note_dropped(offsets)
             return []
         text = NULL_FAILS if self._policy.nulls == "fail" else NULL_SKIPPED
         return [(rejection(offset, text), verdict) for offset in offsets]

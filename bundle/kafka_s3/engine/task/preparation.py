@@ -13,7 +13,7 @@ import numpy as np
 
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.engine.open_files.batch import Partitioned
+from kafka_s3.engine.open_files.batch import RoutedRun
 from kafka_s3.engine.task.partitioning.partitioners import Partitioner
 from kafka_s3.engine.task.partitioning.timestamps import RecordTimestamp, TimestampExtractor
 from kafka_s3.engine.task.table_guard.record_filter import RecordFilter
@@ -25,8 +25,8 @@ from kafka_s3.objects.format import Format
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The steps for one topic-partition; `only` is the file that is made again, if that is the task; `belongs` tells
-    whether the topic of a run is that file's, where transforms change topics.
+    """The steps for one topic-partition; `only` is the file that is made again, if that is the task. `is_of_topic` says whether that
+    file is one of a run's topic, where transforms change topics.
     """
 
     topic_partition: TopicPartition
@@ -35,29 +35,29 @@ class Preparation:
     partitioner: Partitioner
     record_filter: RecordFilter | None = None
     only: DataFile | None = None
-    belongs: Callable[[Run], bool] | None = None
+    is_of_topic: Callable[[Run], bool] | None = None
 
-    def prepared(self, run: Run, now_ms: int, failures: list[Failure]) -> list[Partitioned]:
+    def prepared(self, run: Run, now_ms: int, failures: list[Failure]) -> list[RoutedRun]:
         """The records of a run that can be written; the others are added to `failures`."""
-        parts = []
-        for fitted in self._fitted(run, failures):
-            part = self._directed(*self._stamped(fitted, now_ms, failures), failures)
-            part = self._through(part if self.only is None else self._of_file(part, self.only), failures)
-            if len(part.run):
-                parts.append(part)
-        return parts
+        found = []
+        for piece in self._in_formats(run, failures):
+            routed = self._routed(*self._stamped(piece, now_ms, failures), failures)
+            routed = self._through_table(routed if self.only is None else self._of_file(routed, self.only), failures)
+            if len(routed.run):
+                found.append(routed)
+        return found
 
-    def _fitted(self, run: Run, failures: list[Failure]) -> Iterator[Run]:
+    def _in_formats(self, run: Run, failures: list[Failure]) -> Iterator[Run]:
         """The run as its formats take it. A refusal is about some of its records: halves are tried until those are alone."""
-        fitted = _as_formats_take_it(run, self.formats)
-        if isinstance(fitted, Run):
-            yield fitted
+        found = _in_forms_of(self.formats, run)
+        if isinstance(found, Run):
+            yield found
         elif len(run) > 1:
             half = len(run) // 2
-            yield from self._fitted(run.slice(0, half), failures)
-            yield from self._fitted(run.slice(half, len(run)), failures)
+            yield from self._in_formats(run.slice(0, half), failures)
+            yield from self._in_formats(run.slice(half, len(run)), failures)
         else:
-            failures.append(fitted)
+            failures.append(found)
 
     def _stamped(self, run: Run, now_ms: int, failures: list[Failure]) -> tuple[Run, Longs | None]:
         """The records that have a time, and their times; None under a partitioner that does not ask."""
@@ -71,46 +71,42 @@ class Preparation:
         rows = np.flatnonzero(stamped.valid)
         return run.take(rows), stamped.times[rows]
 
-    def _directed(self, run: Run, times: Longs | None, failures: list[Failure]) -> Partitioned:
-        """The records that have a directory, with it."""
+    def _routed(self, run: Run, times: Longs | None, failures: list[Failure]) -> RoutedRun:
+        """The records that have an encoded partition, with it."""
         if not len(run):
-            return Partitioned(run, np.zeros(0, np.int32), [], times)
-        zeros = times if times is not None else np.zeros(len(run), np.int64)
-        topic_partition = (
-            self.topic_partition if run.topic is None else TopicPartition(run.topic, self.topic_partition.partition)
-        )
-        encoded = self.partitioner.encode(topic_partition, run, zeros)
-        run = replace(run, placed_by={})
-        part = Partitioned(run, encoded.codes, encoded.names, times)
-        if not encoded.failures:
-            return part
+            return RoutedRun(run, np.zeros(0, np.int32), [], times)
+        topic, partition = self.topic_partition
+        target = TopicPartition(topic if run.topic is None else run.topic, partition)
+        encoded = self.partitioner.encode(target, run, times if times is not None else np.zeros(len(run), np.int64))
+        routed = RoutedRun(replace(run, placed_by={}), encoded.codes, encoded.names, times)
         failures += encoded.failures
-        return part.without(np.flatnonzero(encoded.codes < 0).tolist())
+        return routed.without(np.flatnonzero(encoded.codes < 0).tolist()) if encoded.failures else routed
 
-    def _of_file(self, part: Partitioned, file: DataFile) -> Partitioned:
-        """The records that belong into the file that is made again. By wall clock its offsets are contiguous but for records of other
-        schemas' directories and tombstones.
+    def _of_file(self, routed: RoutedRun, file: DataFile) -> RoutedRun:
+        """The records of the file that is made again. By wall clock its offsets are contiguous but for tombstones and records of other
+        schemas' directories.
         """
-        elsewhere = self.belongs is not None and not self.belongs(part.run)
-        if elsewhere or not self.partitioner.may_hold(file.encoded_partition, part.run):
-            return part.without(list(range(len(part.run))))
+        elsewhere = self.is_of_topic is not None and not self.is_of_topic(routed.run)
+        if elsewhere or not self.partitioner.may_hold(file.encoded_partition, routed.run):
+            return routed.without(list(range(len(routed.run))))
         if self.extractor is not None and self.extractor.needs_now:
-            return Partitioned(part.run, np.zeros(len(part.run), np.int32), [file.encoded_partition], None)
-        code = part.names.index(file.encoded_partition) if file.encoded_partition in part.names else -1
-        rows = np.flatnonzero(part.codes == code)
-        return Partitioned(part.run.take(rows), np.zeros(len(rows), np.int32), [file.encoded_partition], None)
+            rows = np.arange(len(routed.run))
+        else:
+            found = [code for code, name in enumerate(routed.partitions) if name == file.encoded_partition]
+            rows = np.flatnonzero(np.isin(routed.codes, found))
+        return RoutedRun(routed.run.take(rows), np.zeros(len(rows), np.int32), [file.encoded_partition], None)
 
-    def _through(self, part: Partitioned, failures: list[Failure]) -> Partitioned:
+    def _through_table(self, routed: RoutedRun, failures: list[Failure]) -> RoutedRun:
         """The records that the topic's table takes, as it takes them."""
-        if self.record_filter is None or not len(part.run):
-            return part
-        run, refused = self.record_filter.passed(part.run)
+        if self.record_filter is None or not len(routed.run):
+            return routed
+        run, refused = self.record_filter.passed(routed.run)
         failures += [rejection(int(run.offsets[row]), text) for row, text in refused]
-        part = replace(part, run=run)
-        return part.without([row for row, _ in refused]) if refused else part
+        routed = replace(routed, run=run)
+        return routed.without([row for row, _ in refused]) if refused else routed
 
 
-def _as_formats_take_it(run: Run, formats: Mapping[Role, Format]) -> Run | Failure:
+def _in_forms_of(formats: Mapping[Role, Format], run: Run) -> Run | Failure:
     """The run with values and sidecars in the forms of their formats, or the failure of its first record, where one cannot take it."""
     values, sidecars = run.values, dict(run.sidecars)
     for role, form in formats.items():
@@ -118,11 +114,11 @@ def _as_formats_take_it(run: Run, formats: Mapping[Role, Format]) -> Run | Failu
             continue
         sidecar = None if role is Role.VALUE else run.sidecars[role]
         own = run if sidecar is None else Run(run.offsets, run.timestamps, sidecar.values, sidecar.schema)
-        fit = form.fit(own)
-        if isinstance(fit, str):
-            return replace(rejection(int(run.offsets[0]), fit), stops_original=form.stops_original(own))
+        found = form.fit(own)
+        if isinstance(found, str):
+            return replace(rejection(int(run.offsets[0]), found), stops_original=form.stops_original(own))
         if sidecar is None:
-            values = fit
+            values = found
         else:
-            sidecars[role] = Sidecar(fit, sidecar.schema)
+            sidecars[role] = Sidecar(found, sidecar.schema)
     return replace(run, values=values, sidecars=sidecars)

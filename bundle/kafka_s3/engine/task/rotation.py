@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy.typing as npt
 
 from kafka_s3.connect.joda.zones import DAY_MS, to_earliest_utc, to_local
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.engine.open_files.batch import Codes, Interleaved
+from kafka_s3.engine.open_files.batch import Codes, MixedBatch
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
 from kafka_s3.engine.open_files.open_files import OpenFile, OpenFiles
 from kafka_s3.model.files import Reason
@@ -77,9 +76,9 @@ class RotationRules:
 
 @dataclass(frozen=True, slots=True)
 class RotationPoint:
-    """Records before `row` are written first; then, with a reason, all files close (`AFTER`: the record at row - 1 was the last)."""
+    """Records before `position` are written first; then, with a reason, all files close (`AFTER`: the one before it was the last)."""
 
-    row: int
+    position: int
     reason: Reason | None
     side: Close = Close.AFTER
 
@@ -88,7 +87,7 @@ class RotationPoint:
 class Pending:
     """What is open for the topic-partition: records since the last commit, base timestamp, code of the last written directory.
 
-    `code` is `NOTHING_WRITTEN` where nothing is open and `ELSEWHERE` where that directory does not occur in the run.
+    `code` is `NOTHING_WRITTEN` where nothing is open and `ELSEWHERE` where that directory does not occur in the batch.
     """
 
     records: int
@@ -99,10 +98,10 @@ class Pending:
 def next_rotation_point(
     rules: RotationRules, pending: Pending, *, start: int, times: Longs | None, codes: Codes
 ) -> RotationPoint:
-    """The first stop at or after row `start` of a run, by count, size check, interval or change of directory.
+    """The first stop at or after position `start` of a batch, by count, size check, interval or change of directory.
 
-    `times` is None where `rotate.interval.ms` does not act (no time partitioner). Of two stops at one row the one after the record before
-    it wins, as the original checks the count before it looks at the next record.
+    `times` is None where `rotate.interval.ms` does not act (no time partitioner). Of two stops at one position the one after the
+    record before it wins, as the original checks the count before it looks at the next record.
     """
     stops = [RotationPoint(len(codes), None)]
     if rules.flush_size != OFF:
@@ -112,34 +111,35 @@ def next_rotation_point(
     if rules.interval_ms > 0 and times is not None:
         first = start if pending.records else start + 1
         base = times[start] if pending.base_ms is None else pending.base_ms
-        late = first_row(lambda a, b: times[a:b] >= base + rules.interval_ms, start=first, end=len(codes))
+        late = first_position(lambda a, b: times[a:b] >= base + rules.interval_ms, start=first, end=len(codes))
         stops.append(RotationPoint(late, Reason.ROTATE_INTERVAL, Close.BEFORE))
         if rules.on_partition_change:
             changed = _changed(codes, first, pending.code)
             stops.append(RotationPoint(changed, Reason.PARTITION_CHANGE, Close.BEFORE))
-    inside = [stop for stop in stops if stop.row <= len(codes) and (stop.side is Close.AFTER or stop.row < len(codes))]
-    return min(inside, key=lambda stop: (stop.row, stop.side is Close.BEFORE, stop.reason is None))
+    end = len(codes)
+    inside = [stop for stop in stops if stop.position < end or (stop.side is Close.AFTER and stop.position == end)]
+    return min(inside, key=lambda stop: (stop.position, stop.side is Close.BEFORE, stop.reason is None))
 
 
-def first_row(holds: Callable[[int, int], npt.NDArray[np.bool_]], *, start: int, end: int) -> int:
-    """The first row in `[start, end)` where `holds` is true, `end` if none; looked for in growing windows."""
+def first_position(holds: Callable[[int, int], npt.NDArray[np.bool_]], *, start: int, end: int) -> int:
+    """The first position in `[start, end)` where `holds` is true, `end` if none; looked for in growing windows."""
     width = 256
     while start < end:
         until = min(start + width, end)
         found = holds(start, until)
-        row = int(found.argmax())
-        if found[row]:
-            return start + row
+        first = int(found.argmax())
+        if found[first]:
+            return start + first
         start, width = until, width * 4
     return end
 
 
 def _changed(codes: Codes, first: int, current: int) -> int:
-    """The first row at or after `first` whose directory differs from the record's before it."""
+    """The first position at or after `first` whose directory differs from the record's before it."""
     if first >= len(codes):
         return len(codes)
     before = int(codes[first - 1]) if current == NOTHING_WRITTEN else current
-    return first_row(lambda a, b: codes[a:b] != before, start=first, end=len(codes))
+    return first_position(lambda a, b: codes[a:b] != before, start=first, end=len(codes))
 
 
 FIRST_WINDOW: Final = 256
@@ -148,79 +148,73 @@ FIRST_WINDOW: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class NextPoint:
-    """Finds the next point in some records at which the writer has to stop. Of points at one row a rule's wins, then a schema's."""
+    """Finds the next point in some records at which the writer has to stop. Of points at one position a rule's wins over a schema's."""
 
     rules: RotationRules
     schemas: SchemaRules
     open: OpenFiles
 
-    def after(self, part: Interleaved, row: int) -> RotationPoint:
-        """The first point at or after a row; the end of the records, without a reason, where there is none."""
-        by_rule = self._by_rule(part, row)
-        points = [by_rule, *self._by_schema(part, row, by_rule.row), *self._by_cap(part, row, by_rule.row)]
-        return min(points, key=lambda point: point.row)
+    def after(self, batch: MixedBatch, start: int) -> RotationPoint:
+        """The first point at or after a position; the end of the records, without a reason, where there is none."""
+        by_rule = self._by_rule(batch, start)
+        points = [by_rule, *self._by_schema(batch, start, by_rule.position)]
+        return min(points, key=lambda point: point.position)
 
-    def _by_rule(self, part: Interleaved, row: int) -> RotationPoint:
-        here = self.open
-        code = part.names.index(here.directory) if here.directory in part.names else ELSEWHERE
-        if self.rules.tombstones is not None and self.rules.tombstones in (here.directory, *part.names):
-            code = int(part.codes[row])
-        pending = Pending(here.records, here.base_ms, code if here.records else NOTHING_WRITTEN)
-        return next_rotation_point(self.rules, pending, start=row, times=part.times, codes=part.codes)
+    def _by_rule(self, batch: MixedBatch, start: int) -> RotationPoint:
+        last, partitions = self.open.last_partition, batch.partitions
+        code = partitions.index(last) if last in partitions else ELSEWHERE
+        if self.rules.tombstones is not None and self.rules.tombstones in (last, *partitions):
+            code = int(batch.codes[start])
+        pending = Pending(self.open.records, self.open.base_ms, code if self.open.records else NOTHING_WRITTEN)
+        return next_rotation_point(self.rules, pending, start=start, times=batch.times, codes=batch.codes)
 
-    def _by_schema(self, part: Interleaved, row: int, end: int) -> Iterator[RotationPoint]:
+    def _by_schema(self, batch: MixedBatch, start: int, end: int) -> Iterator[RotationPoint]:
         """Before the first record of a directory whose open file it cannot join (SEMANTICS A6)."""
-        if len(part.runs) > 1:
-            for name, places in part.by_directory(row, end):
-                yield from self._among_runs(part, self.open.files.get(name), places)
+        if len(batch.runs) > 1:
+            for name, positions in batch.by_partition(start, end):
+                yield from self._among_runs(batch, self.open.files.get(name), positions)
             return
         if not self.open.files:
             return
-        opened = ((code, self.open.files.get(name)) for code, name in enumerate(part.names))
-        rolling = [code for code, file in opened if file is not None and file.rolls(part.runs[0], self.schemas)]
+        opened = ((code, self.open.files.get(name)) for code, name in enumerate(batch.partitions))
+        rolling = [code for code, file in opened if file is not None and file.rolls(batch.runs[0], self.schemas)]
         if rolling:
-            found = first_row(lambda a, b: np.isin(part.codes[a:b], rolling), start=row, end=end)
+            found = first_position(lambda a, b: np.isin(batch.codes[a:b], rolling), start=start, end=end)
             if found < end:
                 yield RotationPoint(found, Reason.SCHEMA, Close.BEFORE)
 
-    def _among_runs(self, part: Interleaved, file: OpenFile | None, places: Longs) -> Iterator[RotationPoint]:
+    def _among_runs(self, batch: MixedBatch, file: OpenFile | None, positions: Longs) -> Iterator[RotationPoint]:
         """Before the first of these records of one directory that rolls its file, or has to wait for the ones before it.
 
         What becomes of a run is known once the directory has a file whose schema is settled as far as the run is concerned. Runs A and B
         come to an empty directory as A A B A B: nothing is known of B before A has its file, so B's first record waits. The point lies
         before it, without a reason; A A is written, and the next search knows whether B B rolls the file, is projected, or joins it.
         """
-        owners = part.owners[places]
-        here = np.unique(owners).tolist()
-        rolling = [owner for owner in here if file is not None and file.rolls(part.runs[owner], self.schemas)]
-        unknown = [owner for owner in here if file is None or file.widened_by(part.runs[owner])]
-        first = int(owners[0])
-        waits = owners != first if first in unknown else np.isin(owners, unknown)
-        rolls = np.isin(owners, rolling)
-        at = np.flatnonzero(waits | rolls)
-        if len(at):
-            yield RotationPoint(int(places[at[0]]), Reason.SCHEMA if rolls[at[0]] else None, Close.BEFORE)
-
-    def _by_cap(self, part: Interleaved, row: int, end: int) -> Iterator[RotationPoint]:
-        """Before the first record that needs one more open file than `partitioner.max.open.files`."""
-        if self.rules.max_open_files > 0:
-            room = max(self.rules.max_open_files - self.open.count(), 0)
-            above = islice(openings(part, row, end, self.open), room, room + 1)
-            yield from (RotationPoint(at, Reason.MAX_OPEN_FILES, Close.BEFORE) for at in above)
+        numbers = batch.run_numbers[positions]
+        here = np.unique(numbers).tolist()
+        rolling = [number for number in here if file is not None and file.rolls(batch.runs[number], self.schemas)]
+        unknown = [number for number in here if file is None or file.widened_by(batch.runs[number])]
+        first = int(numbers[0])
+        waits = numbers != first if first in unknown else np.isin(numbers, unknown)
+        rolls = np.isin(numbers, rolling)
+        stops = np.flatnonzero(waits | rolls)
+        if len(stops):
+            reason = Reason.SCHEMA if rolls[stops[0]] else None
+            yield RotationPoint(int(positions[stops[0]]), reason, Close.BEFORE)
 
 
-def openings(part: Interleaved, row: int, end: int, open_files: OpenFiles) -> Iterator[int]:
-    """The rows in `[row, end)`, in order, whose records are the first of a directory that has no open file yet.
+def openings(batch: MixedBatch, start: int, end: int, open_files: OpenFiles) -> Iterator[int]:
+    """The positions in `[start, end)`, in order, whose records are the first of a directory that has no open file yet.
 
     The records are looked at in growing windows, so that Python steps through directories, never through records.
     """
     new, width = set[int](), FIRST_WINDOW
-    while row < end:
-        until = min(row + width, end)
-        order, firsts = part.sorted_by_directory(row, until)
-        for at in np.sort(order[firsts]).tolist():
-            code = int(part.codes[at])
-            if code not in new and not open_files.has(part.names[code]):
+    while start < end:
+        until = min(start + width, end)
+        order, firsts = batch.sorted_by_partition(start, until)
+        for position in np.sort(order[firsts]).tolist():
+            code = int(batch.codes[position])
+            if code not in new and not open_files.has(batch.partitions[code]):
                 new.add(code)
-                yield at
-        row, width = until, width * 4
+                yield position
+        start, width = until, width * 4

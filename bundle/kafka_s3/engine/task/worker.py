@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +25,12 @@ from kafka_s3.connect.naming.keys import ObjectNames, RewrittenNames
 from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.schemas.expansion import TooManyValues
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.batch import apart_from_tombstones
+from kafka_s3.engine.open_files.batch import mixed_batches
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
-from kafka_s3.engine.open_files.kept_state import Handover, StateKeeper, StatePlace
-from kafka_s3.engine.open_files.open_files import Output, held_at_most
+from kafka_s3.engine.open_files.open_files import Output, waiting_budget
 from kafka_s3.engine.open_files.spill import spill_folder
 from kafka_s3.engine.open_files.state_object import StateUnusable
+from kafka_s3.engine.open_files.task_state import TaskState, TaskStates
 from kafka_s3.engine.open_files.uploads import upload_whole
 from kafka_s3.engine.task.batches import coalesced, converter_input, records_at_once, within_memory
 from kafka_s3.engine.task.dead_letters import (
@@ -43,81 +44,17 @@ from kafka_s3.engine.task.dead_letters import (
 from kafka_s3.engine.task.partitioning.partitioners import Partitioner
 from kafka_s3.engine.task.partitioning.timestamps import TimestampExtractor
 from kafka_s3.engine.task.preparation import Preparation
-from kafka_s3.engine.task.read_counter import Examined
+from kafka_s3.engine.task.read_counter import ReadCounter
 from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.engine.task.table_guard.columns import Evolution
 from kafka_s3.engine.task.table_guard.record_filter import record_filter_of
-from kafka_s3.engine.task.writer import RoutedWriter, TopicPartitionWriter
+from kafka_s3.engine.task.writer import TopicPartitionWriter
 from kafka_s3.model.errors import SinkError, StorageError, TaskDefect, UnreadableRecord, UploadMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, OpenState, TaskFailure, TaskOutcome, TaskReport, damage_report
 from kafka_s3.objects.format import CannotPause, Format
 from kafka_s3.store.store import ObjectStore
-
-
-@dataclass(frozen=True, slots=True)
-class TaskNames:
-    """The names of a task's objects; `routed` gives those of the topics to which transforms send records, None where none does."""
-
-    assignment: Assignment
-    own: ObjectNames
-    routed: Callable[[str], ObjectNames] | None
-    formats: Mapping[Role, Format]
-
-    def of(self, topic: str | None = None) -> ObjectNames:
-        """The names of the topic's objects, or of those of the topic to which a transform sends records."""
-        only, deliveries = self.assignment.only, self.assignment.deliveries
-        names = self._of_topic(topic)
-        if only is None:
-            return names.at_time(max((delivery.now_ms for delivery in deliveries), default=0))
-        if only.role in self.formats:
-            return RewrittenNames(names, self.formats[only.role].extension, only.key)
-        return RewrittenNames(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
-
-    def belongs(self, run: Run) -> bool:
-        """Whether the file that is made again is one of the run's topic: then its key, or that of its values, is of its names."""
-        only = self.assignment.only
-        assert only is not None
-        names = self._of_topic(run.topic).with_time_of(only.key)
-        keys = (
-            names.key(only.topic_partition, only.encoded_partition, offset=only.first_offset, extension=form.extension)
-            for form in self.formats.values()
-        )
-        return only.key in keys
-
-    def _of_topic(self, topic: str | None) -> ObjectNames:
-        return self.own if topic is None or self.routed is None else self.routed(topic)
-
-
-def stopped(wanted: Assignment, stop: Stopped, *, policy: ErrorPolicy, read: int) -> TaskReport:
-    """The report of a task that met a record at which the sink stops, after so many that it has read."""
-    tp, start, failure, letter = wanted.topic_partition, wanted.start, stop.failure, stop.letter
-    return TaskReport(
-        tp,
-        start,
-        wanted.until,
-        start,
-        read=read,
-        failure=str(letter),
-        failed_at=(letter.stage, letter.offset),
-        needs=stop.needs,
-        remedy=policy.remedy(failure, tp, start=start, needs=stop.needs),
-        letter=letter if policy.reports(failure) else None,
-    )
-
-
-def above_limit(wanted: Assignment, excess: str, letters: DeadLetterFile, *, read: int) -> TaskReport:
-    """The report of a task whose dead letters are too many."""
-    tp, start = wanted.topic_partition, wanted.start
-    return TaskReport(tp, start, wanted.until, start, read=read, excess=excess, commonest=letters.commonest)
-
-
-def dropped(wanted: Assignment, why: str) -> TaskReport:
-    """The report of a task that could not go on with the files that were left open."""
-    tp, start = wanted.topic_partition, wanted.start
-    return TaskReport(tp, start, start, start, next_rotation_ms=wanted.next_rotation_ms, dropped=why)
-
 
 _log = logging.getLogger(__name__)
 
@@ -204,20 +141,14 @@ def _defect(assignment: Assignment, error: Exception) -> TaskDefect:
 
 class _Task:
     def __init__(
-        self,
-        pipeline: Pipeline,
-        assignment: Assignment,
-        store: ObjectStore,
-        folder: Path,
-        is_late: Callable[[], bool],
+        self, pipeline: Pipeline, assignment: Assignment, store: ObjectStore, folder: Path, is_late: Callable[[], bool]
     ) -> None:
         self._is_late = is_late
         self._pipeline = pipeline
         self._assignment = assignment
         self._store = store
-        self._folder = folder
         self._converter = pipeline.converter(assignment.topic_partition)
-        names = TaskNames(assignment, pipeline.naming, pipeline.routed, pipeline.formats)
+        names = _TaskNames(assignment, pipeline.naming, pipeline.routed, pipeline.formats)
         self._preparation = Preparation(
             assignment.topic_partition,
             pipeline.formats,
@@ -225,17 +156,17 @@ class _Task:
             pipeline.partitioner,
             record_filter_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None,
             assignment.only,
-            names.belongs if pipeline.routed is not None else None,
+            names.is_of_topic if pipeline.routed is not None else None,
         )
-        self._bad = self._bad_records()
+        self._bad = _bad_records(pipeline, assignment, store, folder)
         self._read, self._read_bytes = 0, 0
         self._until = assignment.until
         self._max_files = sys.maxsize if assignment.max_files is None else assignment.max_files
-        self._examined = Examined()
-        self._keeper = StateKeeper(assignment, pipeline.state, pipeline.fingerprint)
+        self._counter = ReadCounter()
+        self._states = TaskStates(assignment, pipeline.state, pipeline.fingerprint)
         self._output = Output(
             store,
-            names.of(),
+            names.of_topic(None),
             pipeline.formats,
             pipeline.schemas,
             pipeline.part_size,
@@ -243,48 +174,40 @@ class _Task:
             pipeline.threads,
             folder,
         )
-        own = TopicPartitionWriter(
+        self._writer = TopicPartitionWriter(
             assignment.topic_partition,
             pipeline.rules if assignment.only is None else RotationRules(),
             self._output,
             frontier=assignment.start,
             next_rotation_ms=assignment.next_rotation_ms,
+            names=names.of_topic if pipeline.routed is not None else None,
         )
-        self._writer = own if pipeline.routed is None else RoutedWriter(own, names.of)
-
-    def _bad_records(self) -> BadRecords:
-        wanted, pipeline = self._assignment, self._pipeline
-        tp = wanted.topic_partition
-        file = DeadLetterFile(
-            tp,
-            self._store,
-            lambda offset: pipeline.state.dead_letters(tp, offset),
-            part_size=pipeline.part_size,
-            folder=self._folder,
-        )
-        ratio = pipeline.dead_letter_ratio if wanted.only is None else 1.0
-        return BadRecords(tp, pipeline.policy, file, DeadLetterLimit(ratio, wanted.until - wanted.first_unread))
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         try:
             if self._assignment.state is not None:
                 self._resume(self._assignment.state)
-            self._deliver(coalesced(batches, self._writer.apart_count, self._pipeline.memory // 4))
+            self._deliver(coalesced(batches, self._writer.large_count, self._pipeline.memory // 4))
             if self._assignment.close is not None and self._until == self._assignment.until:
                 self._writer.close(self._assignment.close)
             self._bad.check_all(self._read)
             return self._report()
         except Stopped as stop:
             self._abort()
-            return stopped(self._assignment, stop, policy=self._pipeline.policy, read=self._read)
+            return self._stopped(stop)
         except AboveLimit as above:
             self._abort()
-            return above_limit(self._assignment, str(above), self._bad.file, read=self._read)
+            return self._ended_early(excess=str(above), commonest=self._bad.file.commonest)
         except (StateUnusable, UploadMissing) as error:
             self._abort()
             if self._assignment.state is None:
                 raise
-            return dropped(self._assignment, str(error))
+            tp, start, mark = (
+                self._assignment.topic_partition,
+                self._assignment.start,
+                self._assignment.next_rotation_ms,
+            )
+            return TaskReport(tp, start, start, start, next_rotation_ms=mark, dropped=str(error))
         except BaseException:
             self._abort()
             raise
@@ -299,18 +222,19 @@ class _Task:
 
     def _resume(self, state: OpenState) -> None:
         """Goes on with the open files of the last task. Raises StateUnusable."""
-        kept = self._keeper.resumed(state, self._output)
-        self._writer.resume(kept.open)
-        self._examined.resume(kept.examined)
-        self._bad.resume(kept.skipped)
+        last = self._states.read_state(state, self._output)
+        self._writer.resume(last.open)
+        self._counter.resume(last.examined)
+        self._bad.resume(last.skipped)
 
     def _kept(self, frontier: int) -> OpenState | None:
         """Keeps what is open for the next task; drops it where nobody asks, or where it cannot be kept."""
+        epoch = self._assignment.keep
         try:
-            if self._assignment.keep is not None:
-                examined, skipped = self._examined.pause(frontier), self._bad.pause(frontier)
-                place = StatePlace(self._assignment.keep, frontier, self._until)
-                return self._keeper.keep(Handover(self._writer.open_files(), examined, skipped), self._output, place)
+            if epoch is not None:
+                counts = self._counter.pause(frontier), self._bad.pause(frontier)
+                task = TaskState(self._writer.open_files(), *counts)
+                return self._states.write_state(task, self._output, epoch=epoch, frontier=frontier, until=self._until)
         except CannotPause as error:
             _log.info("%s: open files are read again: %s.", self._assignment.topic_partition, error)
         self._writer.drop_tail()
@@ -323,15 +247,15 @@ class _Task:
             while (batch := batch or next(batches, None)) is not None:
                 offsets = batch.column("offset").to_numpy()
                 inside = int(np.searchsorted(offsets, delivery.until))
-                taken = min(inside, self._at_once())
-                if taken:
-                    for piece in within_memory(batch.slice(0, taken), self._pipeline.inflates, self._pipeline.memory):
-                        self._take(piece, delivery.now_ms)
+                count = min(inside, self._at_once())
+                if count:
+                    for piece in within_memory(batch.slice(0, count), self._pipeline.inflates, self._pipeline.memory):
+                        self._process_piece(piece, delivery.now_ms)
                     if len(self._writer.closed.files) >= self._max_files or self._stops_late():
-                        self._until = int(offsets[taken - 1]) + 1
+                        self._until = int(offsets[count - 1]) + 1
                         break
-                batch = batch.slice(taken) if taken < len(offsets) else None
-                if batch is not None and taken == inside:
+                batch = batch.slice(count) if count < len(offsets) else None
+                if batch is not None and count == inside:
                     break
             if delivery.until <= self._until:
                 self._writer.end_delivery(delivery.now_ms)
@@ -346,15 +270,15 @@ class _Task:
         closed, opened = len(self._writer.closed.files), self._writer.open_count()
         return records_at_once(self._max_files, read=self._read, closed=closed, opened=opened)
 
-    def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
-        """Takes the records of a piece of a batch, all of one delivery, and counts them."""
+    def _process_piece(self, batch: pa.RecordBatch, now_ms: int) -> None:
+        """Writes the records of a piece of a batch, all of one delivery, and counts them."""
         self._read += len(batch)
         self._read_bytes += batch.nbytes
         offsets = batch.column("offset").to_numpy()
         recorded = self._assignment.recorded.mask(offsets)
         self._write(batch.filter(pa.array(~recorded)) if recorded.any() else batch, now_ms)
         frontier, written = self._writer.frontier, self._writer.written
-        self._examined.add(offsets, frontier=frontier, written=written)
+        self._counter.add(offsets, frontier=frontier, written=written)
         self._bad.count_skipped(frontier=frontier, written=written)
 
     def _write(self, batch: pa.RecordBatch, now_ms: int) -> None:
@@ -364,10 +288,13 @@ class _Task:
         refuses: all four are read, 6 to 8 reach the converter, 7 and 8 the preparation, 8 the writer. 6 is handled as the policy for
         null values says, 7 and 8 as the one for failures does.
         """
-        if not len(batch):
-            return
-        for piece, decoded in self._decoded(batch):
-            self._write_decoded(piece, decoded, now_ms)
+        for piece, decoded in self._decoded(batch) if len(batch) else ():
+            self._bad.note_dropped(decoded.dropped)
+            failures = list(decoded.failures)
+            routed = [one for run in decoded.runs for one in self._preparation.prepared(run, now_ms, failures)]
+            failures += [failure for mixed in mixed_batches(routed) for failure in self._writer.write(mixed)]
+            self._bad.handle(failures, decoded.nulls, piece)
+            self._bad.keep_within(waiting_budget(self._pipeline.memory), self._writer.memory)
 
     def _decoded(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
         """The records decoded; in halves, and halves of those, where they become too many values at once."""
@@ -380,19 +307,11 @@ class _Task:
         else:
             yield batch, decoded
 
-    def _write_decoded(self, batch: pa.RecordBatch, decoded: Decoded, now_ms: int) -> None:
-        self._bad.dropped(decoded.dropped)
-        failures = list(decoded.failures)
-        parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
-        failures += [failure for part in apart_from_tombstones(parts) for failure in self._writer.write(part)]
-        self._bad.take(failures, decoded.nulls, batch)
-        self._bad.keep_within(held_at_most(self._pipeline.memory), self._writer.memory)
-
     def _report(self) -> TaskReport:
         writer, assignment = self._writer, self._assignment
         closed, tail = writer.closed, writer.tail()
         frontier = writer.frontier if tail.records else max(self._until, writer.frontier)
-        rows, skipped = self._examined.below(frontier), self._bad.skipped_before(frontier)
+        rows, skipped = self._counter.below(frontier), self._bad.skipped_before(frontier)
         state = self._kept(frontier) if tail.records else None
         files = [*closed.files, *self._pointer_file(closed.files), *filter(None, [self._bad.file.finish()])]
         if assignment.only is not None:
@@ -416,6 +335,22 @@ class _Task:
             state=state,
         )
 
+    def _stopped(self, stop: Stopped) -> TaskReport:
+        """The report where the task met a record at which the sink stops."""
+        tp, start, policy = self._assignment.topic_partition, self._assignment.start, self._pipeline.policy
+        return self._ended_early(
+            failure=str(stop.letter),
+            failed_at=(stop.letter.stage, stop.letter.offset),
+            needs=stop.needs,
+            remedy=policy.remedy(stop.failure, tp, start=start, needs=stop.needs),
+            letter=stop.letter if policy.reports(stop.failure) else None,
+        )
+
+    def _ended_early(self, **why: Any) -> TaskReport:
+        """A report that leaves the frontier where it was, and says why."""
+        tp, start, until = self._assignment.topic_partition, self._assignment.start, self._assignment.until
+        return TaskReport(tp, start, until, start, read=self._read, **why)
+
     def _only_of_role(self, files: list[DataFile], role: Role) -> list[DataFile]:
         """The object that is made again; what was uploaded beside it is there already."""
         for file in files:
@@ -432,3 +367,47 @@ class _Task:
         key, content = found
         sent = upload_whole(self._store, key, content, part_size=self._pipeline.part_size)
         return [replace(values[-1], key=key, bytes=sent.size, upload=sent, role=Role.POINTER, format="pointer")]
+
+
+def _bad_records(pipeline: Pipeline, assignment: Assignment, store: ObjectStore, folder: Path) -> BadRecords:
+    tp = assignment.topic_partition
+    file = DeadLetterFile(
+        tp, store, lambda offset: pipeline.state.dead_letters(tp, offset), part_size=pipeline.part_size, folder=folder
+    )
+    ratio = pipeline.dead_letter_ratio if assignment.only is None else 1.0
+    limit = DeadLetterLimit(ratio, assignment.until - assignment.first_unread)
+    return BadRecords(tp, pipeline.policy, file, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskNames:
+    """What the objects of a task are called; `routed` gives the names for topics to which transforms send records, None where none does."""
+
+    assignment: Assignment
+    own: ObjectNames
+    routed: Callable[[str], ObjectNames] | None
+    formats: Mapping[Role, Format]
+
+    def of_topic(self, topic: str | None) -> ObjectNames:
+        """The names of the topic's objects, None for the assignment's own; a file that is made again keeps its key."""
+        only, deliveries = self.assignment.only, self.assignment.deliveries
+        names = self._template(topic)
+        if only is None:
+            return names.at_time(max((delivery.now_ms for delivery in deliveries), default=0))
+        if only.role in self.formats:
+            return RewrittenNames(names, self.formats[only.role].extension, only.key)
+        return RewrittenNames(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
+
+    def is_of_topic(self, run: Run) -> bool:
+        """Whether the file that is made again is one of the run's topic: then its key, or that of its values, is of its names."""
+        only = self.assignment.only
+        assert only is not None
+        names = self._template(run.topic).with_time_of(only.key)
+        keys = (
+            names.key(only.topic_partition, only.encoded_partition, offset=only.first_offset, extension=form.extension)
+            for form in self.formats.values()
+        )
+        return only.key in keys
+
+    def _template(self, topic: str | None) -> ObjectNames:
+        return self.own if topic is None or self.routed is None else self.routed(topic)

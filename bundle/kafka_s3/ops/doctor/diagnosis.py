@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, resolved
+from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import ConfigError, Problem, SourceError
 from kafka_s3.ops.doctor.bucket import Probe, Wanted, check_answer, check_rules
 from kafka_s3.ops.doctor.findings import Area, CheckResult
-from kafka_s3.ops.doctor.kafka import AREA, KafkaView, Reach, check_kafka, check_reader
+from kafka_s3.ops.doctor.kafka import AREA, Reach, check_kafka, check_reader
 from kafka_s3.ops.doctor.registry import check_registry
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
@@ -28,7 +29,7 @@ CONFIGURATION = Area("configuration")
 class ClientFactories:
     """How the clients of a configuration are made; each is made when its turn comes."""
 
-    brokers: Callable[[Settings], KafkaView]
+    brokers: Callable[[Settings], KafkaBrokers]
     store: Callable[[StoreOptions], ObjectStore]
     facts: Callable[[StoreOptions], BucketFacts]
     reach: Reach

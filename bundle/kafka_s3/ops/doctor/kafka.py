@@ -5,19 +5,20 @@ Nothing is changed. Java's client, with which Spark reads, cannot be tried witho
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from kafka_s3.connect.config.jaas import IAM_MECHANISM
 from kafka_s3.connect.config.options.client import CONSUMER
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.loop.topics import names_like
+from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
 from kafka_s3.ops.doctor.findings import Area, CheckResult
+from kafka_s3.run.wiring.clients import group_of, wanted_topics
 from kafka_s3.run.wiring.pipeline import rotation_rules
 
 AREA: Final = Area("kafka")
@@ -38,43 +39,7 @@ Reach = Callable[[Settings, TopicPartition], str | None]
 """Why this process cannot read a topic-partition with librdkafka; None: it can."""
 
 
-class KafkaView(Protocol):
-    """What is asked of the brokers; every method may raise SourceError."""
-
-    def cluster_id(self) -> str:
-        """The cluster's id."""
-        ...
-
-    def topic_names(self) -> list[str]:
-        """All topics but internal ones."""
-        ...
-
-    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        """The topics of these names that exist."""
-        ...
-
-    def topic_rights(self, name: str) -> frozenset[str]:
-        """What may be done with a topic; empty where unknown."""
-        ...
-
-    def topic_settings(self, name: str) -> Mapping[str, str]:
-        """The settings of a topic."""
-        ...
-
-    def group_rights(self, group: str) -> frozenset[str]:
-        """What may be done with a consumer group; empty where unknown."""
-        ...
-
-    def group_members(self, group: str) -> list[str]:
-        """The live members of a consumer group."""
-        ...
-
-    def check_creation(self, name: str, *, replication: int) -> None:
-        """Raises where a topic could not be created."""
-        ...
-
-
-def check_kafka(settings: Settings, brokers: KafkaView) -> Iterator[CheckResult]:
+def check_kafka(settings: Settings, brokers: KafkaBrokers) -> Iterator[CheckResult]:
     """Everything that the sink needs of Kafka; one finding where the brokers do not answer at all."""
     try:
         cluster = brokers.cluster_id()
@@ -97,16 +62,7 @@ def check_kafka(settings: Settings, brokers: KafkaView) -> Iterator[CheckResult]
         yield _dead_letters(settings, brokers)
 
 
-def wanted_topics(settings: Settings, brokers: KafkaView) -> list[str]:
-    """The topics that the configuration names, or that its pattern matches now. Raises SourceError."""
-    regex = settings.optional_text("topics.regex")
-    if not regex:
-        return list(settings.names("topics"))
-    pattern = re.compile(regex)
-    return [name for name in brokers.topic_names() if pattern.fullmatch(name)]
-
-
-def _topic(settings: Settings, brokers: KafkaView, name: str, *, topic: Topic | None) -> Iterator[CheckResult]:
+def _topic(settings: Settings, brokers: KafkaBrokers, name: str, *, topic: Topic | None) -> Iterator[CheckResult]:
     tried = f"topic {name}"
     if topic is None:
         yield _missing(brokers, name)
@@ -125,7 +81,7 @@ def _topic(settings: Settings, brokers: KafkaView, name: str, *, topic: Topic | 
     yield _retention(settings, brokers, name)
 
 
-def _missing(brokers: KafkaView, name: str) -> CheckResult:
+def _missing(brokers: KafkaBrokers, name: str) -> CheckResult:
     try:
         like = names_like(name, brokers.topic_names())
     except SourceError:
@@ -138,7 +94,7 @@ def _missing(brokers: KafkaView, name: str) -> CheckResult:
     )
 
 
-def _retention(settings: Settings, brokers: KafkaView, name: str) -> CheckResult:
+def _retention(settings: Settings, brokers: KafkaBrokers, name: str) -> CheckResult:
     """How long an unread record stays, against how long the rotation rules let it wait."""
     tried = f"retention of {name}"
     try:
@@ -175,11 +131,11 @@ def _closes_by_clock(settings: Settings) -> bool:
     return max(rules.schedule_ms, rules.idle_ms) > 0
 
 
-def _group(settings: Settings, brokers: KafkaView) -> CheckResult:
-    group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
+def _group(settings: Settings, brokers: KafkaBrokers) -> CheckResult:
+    group = group_of(settings)
     tried, off = f"group {group}", "set consumer.group.mirror.enable=false."
     try:
-        rights, members = patiently(lambda: (brokers.group_rights(group), brokers.group_members(group)))
+        rights, members = retried_while_unavailable(lambda: (brokers.group_rights(group), brokers.group_members(group)))
     except SourceError as error:
         return AREA.warning(
             tried, f"its offsets may not be committable: {error}", f"Grant READ and DESCRIBE on it, or {off}"
@@ -196,7 +152,7 @@ def _group(settings: Settings, brokers: KafkaView) -> CheckResult:
     return AREA.ok(tried, "may be committed to, has no members")
 
 
-def patiently(request: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
+def retried_while_unavailable(request: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
     """The answer; a broker that has just started refuses requests about groups for a moment."""
     for _ in range(TRIES - 1):
         try:
@@ -206,7 +162,7 @@ def patiently(request: Callable[[], T], *, sleep: Callable[[float], None] = time
     return request()
 
 
-def _dead_letters(settings: Settings, brokers: KafkaView) -> CheckResult:
+def _dead_letters(settings: Settings, brokers: KafkaBrokers) -> CheckResult:
     name = settings.text("errors.deadletterqueue.topic.name")
     replication = settings.number("errors.deadletterqueue.topic.replication.factor")
     tried = f"dead letter topic {name}"
@@ -228,7 +184,7 @@ def _dead_letters(settings: Settings, brokers: KafkaView) -> CheckResult:
     return AREA.ok(tried, "exists, may be written to, is not compacted")
 
 
-def check_reader(settings: Settings, brokers: KafkaView, reach: Reach) -> Iterator[CheckResult]:
+def check_reader(settings: Settings, brokers: KafkaBrokers, reach: Reach) -> Iterator[CheckResult]:
     """One finding; none where the brokers or the topics are out of reach, which is reported already."""
     configured = settings.text("kafka.reader")
     if settings.text("tasks.run.on") == "driver":
@@ -261,7 +217,7 @@ def _judged(configured: str, place: TopicPartition, reason: str | None) -> Check
     return AREA.failed(READER, detail, "Set kafka.reader=auto or spark, or mend it.")
 
 
-def _any_place(settings: Settings, brokers: KafkaView) -> TopicPartition | None:
+def _any_place(settings: Settings, brokers: KafkaBrokers) -> TopicPartition | None:
     try:
         brokers.cluster_id()
         topics = brokers.describe(wanted_topics(settings, brokers)).values()

@@ -86,7 +86,7 @@ class Comparison:
     unanswered: str = ""
 
 
-def compared(settings: Settings, *, limit_s: float) -> Comparison:
+def compare_registered_fields(settings: Settings, *, limit_s: float) -> Comparison:
     """Compares the newest registered schemas of the topics with the directories.
 
     Neither references nor the registry are waited for longer than `limit_s`, whatever is slow.

@@ -16,7 +16,7 @@ from kafka_s3.engine.log.fold import LogFold, Reset, Segment
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.states import HintUnusable, NotedFiles, noted_open_files
+from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Reason, Role, counted
@@ -218,10 +218,12 @@ class OffsetInquiry:
         text = f"{position} {state}. Files are closed by {open_rules(self.settings)}.{self._expected(accounts, bounds)}"
         return Answer(Outcome.OPEN if read else Outcome.NOT_READ, text)
 
-    def _noted(self, tp: TopicPartition) -> NotedFiles | None:
+    def _noted(self, tp: TopicPartition) -> HintedState | None:
         """The open files of a topic-partition that the driver noted last."""
         try:
-            return next((one for one in noted_open_files(self.store, self.paths) if one.topic_partition == tp), None)
+            return next(
+                (one for one in OpenFileStates(self.store, self.paths).read_hint() if one.topic_partition == tp), None
+            )
         except HintUnusable:
             return None
 

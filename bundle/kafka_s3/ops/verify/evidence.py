@@ -26,7 +26,7 @@ from kafka_s3.ops.verify.form import Form, Letter
 
 
 class Cluster(KafkaRecords, Protocol):
-    """A cluster as the audit sees it, which `kafka.scan.KafkaScan` asks. Methods raise KafkaUnavailable, SourceError."""
+    """A cluster as the audit sees it. Methods raise KafkaUnavailable, SourceError."""
 
     def cluster_id(self) -> str:
         """The cluster's id."""

@@ -48,12 +48,17 @@ def group_of(settings: Settings) -> str:
     return settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
 
 
-def configured_topics(settings: Settings, brokers: Brokers) -> dict[str, Topic]:
-    """The configured topics that Kafka has."""
+def wanted_topics(settings: Settings, brokers: Brokers) -> list[str]:
+    """The topics that the configuration names, or that its pattern matches now. Raises SourceError."""
     pattern = settings.optional_text("topics.regex")
     if not pattern:
-        return brokers.describe(settings.names("topics"))
-    return brokers.describe([name for name in brokers.topic_names() if re.fullmatch(pattern, name)])
+        return list(settings.names("topics"))
+    return [name for name in brokers.topic_names() if re.fullmatch(pattern, name)]
+
+
+def configured_topics(settings: Settings, brokers: Brokers) -> dict[str, Topic]:
+    """The configured topics that Kafka has."""
+    return brokers.describe(wanted_topics(settings, brokers))
 
 
 def ask_bucket(settings: Settings, notify: Callable[[str], None]) -> None:

@@ -16,6 +16,7 @@ from kafka_s3.engine.loop.open_states import OpenStates
 from kafka_s3.engine.loop.planner import Behaviour
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.loop.topics import Resume
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
@@ -104,7 +105,7 @@ def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> 
     """What keeps open files between two tasks, None where the open tail is read again."""
     if not settings.flag("tail.state.enable"):
         return None
-    return OpenStates(store, state_paths(settings), fingerprint(settings), observer)
+    return OpenStates(OpenFileStates(store, state_paths(settings)), fingerprint(settings), observer)
 
 
 def _tables(settings: Settings, store: ObjectStore) -> Tables | None:

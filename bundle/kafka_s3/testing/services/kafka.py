@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kafka_s3.model.errors import KafkaUnavailable
@@ -135,9 +134,7 @@ class EmbeddedKafka:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops the broker."""
         self.stop()
 

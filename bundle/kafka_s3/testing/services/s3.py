@@ -13,7 +13,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kafka_s3.run.java.cache import LocalServiceError, announce, cache_folder, locked
@@ -121,9 +120,7 @@ class EmbeddedS3:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops the server."""
         self.stop()
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from kafka_s3.cli.tables import ddl
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.connect.schemas.avro_values import long_bytes
-from kafka_s3.engine.control.stored_settings import store_config, stored_config
+from kafka_s3.engine.control.stored_settings import store_config
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options

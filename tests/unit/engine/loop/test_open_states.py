@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.open_files.state_object import MAGIC
-from kafka_s3.engine.open_files.states import HintUnusable, NotedFiles, noted_open_files
+from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
 from kafka_s3.model.errors import Fenced, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import OpenState, Tail
@@ -346,14 +346,14 @@ PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 def test_any_value_in_any_place_of_a_hint_is_a_hint_or_a_reason_against_it(value: object) -> None:
     tp, paths = ORDERS, StatePaths("_kafka_s3", "orders")
     key = paths.open_state(tp, epoch=1, offset=4, unique="a")
-    hint = asdict(NotedFiles(tp, "id", "f", None, Tail(4, 9, 7, 1), OpenState(key, 9, 1, 0, 4), 0))
+    hint = asdict(HintedState(tp, "id", "f", None, Tail(4, 9, 7, 1), OpenState(key, 9, 1, 0, 4), 0))
     places = [(hint, name) for name in hint] + [(hint[part], name) for part in ("tail", "state") for name in hint[part]]
     for part, name in places:
         before, part[name] = part[name], value
         store = MemoryStore(lambda: 0)
         store.put(paths.open_files(), json.dumps({"format": 2, "open": [hint]}).encode())
         with suppress(HintUnusable):
-            (noted,) = noted_open_files(store, paths)
+            (noted,) = OpenFileStates(store, paths).read_hint()
             assert paths.is_open_state(noted.state.key, tp)
         part[name] = before
 

@@ -14,7 +14,7 @@ import pytest
 from kafka_s3.connect.naming.keys import ConnectNames
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects
-from kafka_s3.engine.open_files.batch import Partitioned, interleaved
+from kafka_s3.engine.open_files.batch import RoutedRun, mixed_batch
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
 from kafka_s3.engine.open_files.open_files import OpenFile, Output
 from kafka_s3.engine.open_files.small_files import DirectoryLines
@@ -129,15 +129,17 @@ def test_what_is_no_line_as_it_comes_goes_behind_the_lines_of_its_file(tmp_path:
     naming, form = ConnectNames("topics", "/", "+", 10), json_format(gzip_level=None, decimals="BASE64")
     output = Output(store, naming, {Role.VALUE: form}, SchemaRules(), 5 << 20, 1 << 20, 2, tmp_path)
     sink = TopicPartitionWriter(ORDERS, RotationRules(), output, 0, None)
+    own = sink.targets[None]
     whole = Run(offsets, offsets, JsonText(texts, None, lines=True), None)
     for first, last in ((0, 150), (150, 220), (220, 300)):
         run = whole.slice(first, last)
         if first == 150:
             run = replace(run, values=Objects(run.values.objects()))
-        assert not sink.write(interleaved([Partitioned(run, codes[first:last], names, None)]))
-        assert (len(sink.open.small), len(sink.open.files)) == ((100, 0) if first == 0 else (0, 100))
+        assert not sink.write(mixed_batch([RoutedRun(run, codes[first:last], names, None)]))
+        assert (len(own.open.small), len(own.open.files)) == ((100, 0) if first == 0 else (0, 100))
 
-    for file in sink.close(Reason.FLUSH_NOW).files:
+    sink.close(Reason.FLUSH_NOW)
+    for file in sink.closed.files:
         store.complete_upload(file.upload)
         expected = [n for n in range(300) if names[n % 100] == file.encoded_partition]
         assert [row["n"] for row in rows(file.key, store.get(file.key))] == expected
@@ -168,11 +170,11 @@ def test_files_that_grow_all_at_once_do_not_come_back_into_memory_all_at_once(
     for first in range(0, count * step, 100):
         offsets, some = np.arange(first, first + 100), names[first % count : first % count + 100]
         run = Run(offsets, offsets, JsonText(pa.array([line] * 100, pa.binary()), None, lines=True), None)
-        assert not sink.write(interleaved([Partitioned(run, codes, some, None)]))
+        assert not sink.write(mixed_batch([RoutedRun(run, codes, some, None)]))
         if first == count * 2 - 100:
-            sink._settle()
+            sink.targets[None].settle_small_files()
 
-    assert len(sink.open.files) == count
+    assert sink.large_count() == count
     assert 0 < most < 2 * memory
-    files = sink.close(Reason.FLUSH_NOW).files
-    assert [(file.records, file.bytes) for file in files] == [(step, step * (len(line) + 1))] * count
+    sink.close(Reason.FLUSH_NOW)
+    assert [(file.records, file.bytes) for file in sink.closed.files] == [(step, step * (len(line) + 1))] * count

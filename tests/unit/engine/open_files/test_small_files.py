@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText
 from kafka_s3.engine.open_files import small_files, state_object
-from kafka_s3.engine.open_files.batch import Partitioned, interleaved
+from kafka_s3.engine.open_files.batch import RoutedRun, mixed_batch
 from kafka_s3.engine.open_files.file_encoders import OneSchema
 from kafka_s3.engine.open_files.open_files import OpenFile, OpenObject
 from kafka_s3.engine.open_files.small_files import DirectoryLines, LinesByDirectory, SmallFiles, lines_by_directory
@@ -64,7 +64,7 @@ def lines_of(first: int, records: list[tuple[str, int, int]]) -> LinesByDirector
     )
     run = Run(offsets, np.array([time for *_, time in records]), JsonText(texts, None, lines=True), None)
     codes = np.array([NAMES.index(name) for name, *_ in records], np.int32)
-    return lines_by_directory(interleaved([Partitioned(run, codes, NAMES, None)]), 0, len(records))
+    return lines_by_directory(mixed_batch([RoutedRun(run, codes, NAMES, None)]), 0, len(records))
 
 
 @given(STEPS, st.sampled_from([1, 2, 1_000]), st.sampled_from([1, 40, 1 << 20]), st.sampled_from([0, 60, 1 << 20]))
@@ -91,7 +91,7 @@ def test_each_directory_has_its_lines_in_the_order_in_which_they_came(
                 with opened_state(store, OpenState("state", size, 1, 0, 0), folder) as document:
                     files = SmallFiles.resumed(document["small"])
             elif isinstance(step, str):
-                left = dict(files.take([step, "d=unknown"]))
+                left = dict(files.pop([step, "d=unknown"]))
                 assert [*left] == ([step] if step in expected else [])
                 for name, lines in left.items():
                     expected.pop(name).check(lines)
@@ -175,7 +175,7 @@ def test_what_the_last_file_leaves_behind_waits_for_nobody(tmp_path: Path) -> No
     files.add(lines_of(0, [("d=a", 1, 5), ("d=b", 1, 5)]))
     files.release(tmp_path)
     files.add(lines_of(2, [("d=b", 1, 5)]))
-    assert [name for name, _ in files.take(["d=a"])] == ["d=a"]
+    assert [name for name, _ in files.pop(["d=a"])] == ["d=a"]
     assert [*tmp_path.iterdir()]
-    assert [bytes(lines.text) for _, lines in files.take(["d=b"])] == [b"11\n12\n"]
+    assert [bytes(lines.text) for _, lines in files.pop(["d=b"])] == [b"11\n12\n"]
     assert (files.memory(), [*tmp_path.iterdir()]) == (0, [])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files import state_object
 from kafka_s3.engine.open_files.spill import Spilled, SpillFile
 from kafka_s3.engine.open_files.state_object import (
@@ -18,10 +19,10 @@ from kafka_s3.engine.open_files.state_object import (
     StateContent,
     StateUnusable,
     check_state,
-    drop_state,
     in_memory,
     opened_state,
 )
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.tasks import OpenState
@@ -115,7 +116,7 @@ def test_a_state_of_an_earlier_version_is_not_read_and_its_uploads_can_be_ended(
 
     with pytest.raises(StateUnusable, match="another version"), opened_state(store, state, tmp_path):
         pass
-    drop_state("state", store)
+    OpenFileStates(store, StatePaths("state", "sink")).remove_with_uploads("state")
     assert (store.uploads, store.objects) == ({}, {})
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText
-from kafka_s3.engine.open_files.batch import Partitioned, interleaved
+from kafka_s3.engine.open_files.batch import RoutedRun, mixed_batch
 
 NAMES = ["a", "b", "c"]
 
@@ -26,10 +26,10 @@ def test_directories_come_in_first_seen_order_with_all_their_records(
     start = data.draw(st.integers(0, len(codes)))
     stop = data.draw(st.integers(start, len(codes)))
     run = documents(np.arange(7, 7 + len(codes)))
-    part = interleaved([Partitioned(run, np.array(codes, np.int32), NAMES, None)])
+    part = mixed_batch([RoutedRun(run, np.array(codes, np.int32), NAMES, None)])
 
     found = {}
-    for name, [(run, places)] in part.runs_by_directory(start, stop, shared=shared):
+    for name, [(run, places)] in part.runs_by_partition(start, stop, shared=shared):
         assert run.offsets.tolist() == (places + 7).tolist() == run.values.objects()
         assert len(run.values) == len(run) == len(run.timestamps)
         assert run.values.table.column("own").to_pylist() == run.offsets.tolist()
@@ -42,6 +42,6 @@ def test_directories_come_in_first_seen_order_with_all_their_records(
 
 
 def test_directories_that_take_turns_and_end_with_the_last_record_are_no_slice() -> None:
-    part = interleaved([Partitioned(documents(np.arange(4)), np.array([0, 1, 0, 1], np.int32), NAMES, None)])
-    found = {name: run.offsets.tolist() for name, [(run, _)] in part.runs_by_directory(0, 4, shared=True)}
+    part = mixed_batch([RoutedRun(documents(np.arange(4)), np.array([0, 1, 0, 1], np.int32), NAMES, None)])
+    found = {name: run.offsets.tolist() for name, [(run, _)] in part.runs_by_partition(0, 4, shared=True)}
     assert found == {"a": [0, 2], "b": [1, 3]}

@@ -115,7 +115,7 @@ def test_of_a_batch_that_is_bad_as_a_whole_only_a_portion_is_held(tmp_path: Path
     policy = make_pipeline(settings_of(TOLERANT | {"flush.size": "3"})).policy
     file = a_file(_Forgetful(lambda: 0), tmp_path)
     tracemalloc.start()
-    BadRecords(ORDERS, policy, file, DeadLetterLimit(1.0, len(batch))).take(
+    BadRecords(ORDERS, policy, file, DeadLetterLimit(1.0, len(batch))).handle(
         [rejection(at, "bad") for at in range(len(batch))], [], batch
     )
     peak = tracemalloc.get_traced_memory()[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.states import KeptFiles
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.sweep import Swept, UploadState, sweeper_of
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -29,14 +29,14 @@ def test_a_state_that_is_noted_nowhere_is_kept_while_it_is_young_and_removed_lat
     world = world_with_open_files()
     paths: StatePaths = state_paths(world.settings)
     world.store.delete(paths.open_files())
-    kept = KeptFiles(world.store, paths)
+    kept = OpenFileStates(world.store, paths)
     (upload_id,) = world.store.uploads
     young, old = world.now + DAY_MS - 1, world.now + DAY_MS
 
-    assert {number for _, number in kept.uploads(younger_than_ms=DAY_MS, now_ms=young)} == {upload_id}
-    assert kept.remove(older_than_ms=DAY_MS, now_ms=young) == 0
-    assert kept.uploads(younger_than_ms=DAY_MS, now_ms=old) == set()
-    assert kept.remove(older_than_ms=DAY_MS, now_ms=old) == 1
+    assert {number for _, number in kept.uploads_in_use(younger_than_ms=DAY_MS, now_ms=young)} == {upload_id}
+    assert kept.remove_overtaken(older_than_ms=DAY_MS, now_ms=young) == 0
+    assert kept.uploads_in_use(younger_than_ms=DAY_MS, now_ms=old) == set()
+    assert kept.remove_overtaken(older_than_ms=DAY_MS, now_ms=old) == 1
     assert not list(world.store.list(paths.open_states()))
 
 
@@ -44,7 +44,7 @@ def test_a_sink_that_is_deleted_with_its_log_leaves_nothing_of_its_open_files() 
     world = world_with_open_files()
     paths = state_paths(world.settings)
 
-    assert KeptFiles(world.store, paths).remove_all() == 1
+    assert OpenFileStates(world.store, paths).remove_all() == 1
     assert world.store.uploads == {}
     assert not list(world.store.list(paths.open_states()))
 
@@ -59,9 +59,9 @@ def test_uploads_that_a_younger_state_goes_on_with_are_spared() -> None:
     world.sink.poll_and_commit()
     world.store.put(f"{first.key}-left", left)  # by a driver that died before it could remove it
     world.now += DAY_MS
-    kept = KeptFiles(world.store, paths)
+    kept = OpenFileStates(world.store, paths)
 
-    assert kept.remove(older_than_ms=DAY_MS, now_ms=world.now) == 1
+    assert kept.remove_overtaken(older_than_ms=DAY_MS, now_ms=world.now) == 1
     world.add(range(8, 10))
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.engine.task.read_counter import Examined
+from kafka_s3.engine.task.read_counter import ReadCounter
 from kafka_s3.model.files import Reason
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE
@@ -26,7 +26,7 @@ STEP = st.tuples(
 def test_counts_below_a_frontier_are_those_of_all_offsets(
     batches: list[list[tuple[int, str]]], pauses: set[int]
 ) -> None:
-    examined, all_offsets = Examined(), list[int]()
+    examined, all_offsets = ReadCounter(), list[int]()
     frontier, written, offset, since = 10, 9, 9, 10
     for number, batch in enumerate(batches):
         offsets = []
@@ -44,7 +44,7 @@ def test_counts_below_a_frontier_are_those_of_all_offsets(
         if number in pauses:  # another task goes on from there
             paused = json.loads(json.dumps(examined.pause(frontier)))
             since = frontier
-            examined = Examined()
+            examined = ReadCounter()
             examined.resume(paused)
 
 

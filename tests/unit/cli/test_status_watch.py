@@ -17,25 +17,25 @@ class Bucket:
 
     def __init__(self) -> None:
         self.seen: Mapping[str, SinkHealth] | None = {"orders": WELL}
-        self.told: list[tuple[str, str | None, str]] = []
+        self.reported: list[tuple[str, str | None, str]] = []
         self.failed: list[str] = []
         self.deaf = False
-        self.watcher = Watcher(self.look, self.tell, failed=self.failed.append)
+        self.watcher = Watcher(self.look, self.report, failed=self.failed.append)
 
     def look(self) -> Mapping[str, SinkHealth]:
         if self.seen is None:
             raise StorageUnavailable("GetObject timed out.")
         return self.seen
 
-    def tell(self, change: StateChange) -> None:
+    def report(self, change: StateChange) -> None:
         if self.deaf:
             raise NotReported("The webhook answered 500.")
-        self.told.append((change.sink, change.before, change.health.state))
+        self.reported.append((change.sink, change.before, change.health.state))
 
     def after(self, seen: Mapping[str, SinkHealth] | None) -> list[tuple[str, str | None, str]]:
-        self.seen, self.told = seen, []
-        self.watcher.turn(0)
-        return self.told
+        self.seen, self.reported = seen, []
+        self.watcher.poll(0)
+        return self.reported
 
 
 def test_a_change_is_told_once_and_so_is_the_recovery() -> None:
