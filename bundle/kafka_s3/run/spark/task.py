@@ -180,7 +180,8 @@ class Task:
 
     def _outcomes(self, batches: Iterable[pa.RecordBatch], limit: TaskTime) -> Iterator[TaskOutcome]:
         wanted, repeated = {one.topic_partition: one for one in self.assignments}, is_repeated()
-        for topic_partition, group in itertools.groupby(by_topic_partition(batches), key=itemgetter(0)):
+        cut = by_topic_partition(batches, one_topic=self.assignments[0].topic_partition.topic)
+        for topic_partition, group in itertools.groupby(cut, key=itemgetter(0)):
             if repeated:
                 yield died(topic_partition)
             elif limit.is_late():
@@ -191,14 +192,22 @@ class Task:
                 yield process(self.plan, wanted[topic_partition], (batch for _, batch in group), limit)
 
 
-def by_topic_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """The batches as the pipeline takes them, cut where a topic-partition ends and the next begins."""
+def by_topic_partition(
+    batches: Iterable[pa.RecordBatch], *, one_topic: str
+) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """The batches as the pipeline takes them, cut where a topic-partition ends and the next begins. Without a column that names the topic
+    all are of `one_topic`.
+    """
     for batch in batches:
-        topics, partitions = batch.column("topic").dictionary_encode(), batch.column("partition").to_numpy()
-        changes = (np.diff(topics.indices.to_numpy()) != 0) | (np.diff(partitions) != 0)
+        partitions = batch.column("partition").to_numpy()
+        changes = np.diff(partitions) != 0
+        topics = batch.column("topic").dictionary_encode() if "topic" in batch.schema.names else None
+        if topics is not None:
+            changes |= np.diff(topics.indices.to_numpy()) != 0
         starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batch)] if len(batch) else []
         for start, stop in pairwise(starts):
-            yield TopicPartition(topics[start].as_py(), int(partitions[start])), _with_null_times(batch[start:stop])
+            topic = one_topic if topics is None else topics[start].as_py()
+            yield TopicPartition(topic, int(partitions[start])), _with_null_times(batch[start:stop])
 
 
 def _with_null_times(batch: pa.RecordBatch) -> pa.RecordBatch:

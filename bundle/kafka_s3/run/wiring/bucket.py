@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +21,7 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.addresses import is_metadata_service
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.text import Secret
+from kafka_s3.model.timing import iso_time
 from kafka_s3.store.credentials import AssumedRole, Credentials, Provider
 from kafka_s3.store.options import Encryption, Proxy, StoreOptions, quick
 from kafka_s3.store.s3 import S3Store
@@ -247,5 +247,4 @@ def stored_config(settings: Settings, *, now_ms: int) -> StoredConfig:
     problems = [*plain_secrets(settings.source), *plain_secrets(worker)]
     if problems:
         raise ConfigError(problems)
-    at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return StoredConfig(settings.name, at, __version__, dict(settings.source), worker)
+    return StoredConfig(settings.name, iso_time(now_ms), __version__, dict(settings.source), worker)

@@ -91,7 +91,7 @@ class BySpark:
         settings = resolved(validate(config).usable())
         source = SparkSource(self.spark, task_plan(settings), bootstrap_servers=self.servers, kafka=consumer)
         wanted = Assignment(TopicPartition(name, 0), start, until, (Delivery(0, until),))
-        return rows(batch for _, batch in by_topic_partition(source.first_batches(wanted)))
+        return rows(batch for _, batch in by_topic_partition(source.first_batches(wanted), one_topic=name))
 
 
 def rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
