@@ -35,7 +35,7 @@ from kafka_s3.model.text import MASK
 from kafka_s3.run.logs import mask_logs
 
 if TYPE_CHECKING:
-    from kafka_s3.run.wiring.sink_folder import SinkFolder
+    from kafka_s3.run.wiring.bucket import SinkFolder
     from kafka_s3.store.options import StoreOptions
     from kafka_s3.store.store import ObjectStore
 
@@ -102,7 +102,7 @@ class Where:
 
     def folder(self) -> SinkFolder:
         """The folder in the bucket. Raises ConfigError without a bucket."""
-        from kafka_s3.run.wiring.sink_folder import named_folder  # loads the S3 client
+        from kafka_s3.run.wiring.bucket import named_folder  # loads the S3 client
 
         return named_folder(
             self.bucket,
@@ -176,7 +176,7 @@ def sink_settings(sink: SinkName, where: Where, worker: WorkerPath = None, overr
 def named_target(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
     """The sink of a configuration file, or of a name, whether or not the bucket holds anything of it."""
     if is_file(sink):
-        from kafka_s3.run.wiring.sink_folder import folder_of  # loads the S3 client
+        from kafka_s3.run.wiring.bucket import folder_of  # loads the S3 client
 
         settings = settings_of(Path(sink), worker, overrides)
         return Target(folder_of(settings), settings.name, sink)

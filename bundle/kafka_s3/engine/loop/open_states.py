@@ -166,6 +166,7 @@ class OpenStates:
                 one.tail,
                 one.open_state,
                 one.open_epoch,
+                log.progress[tp].recorded,
             )
             for tp, one in partitions.items()
             if one.open_state is not None
@@ -181,6 +182,9 @@ class OpenStates:
             return "they are of another topic of that name"
         if noted.state.frontier != found.frontier:
             return f"they begin at offset {noted.state.frontier}, and the sink stands at {found.frontier}"
+        examined, recorded = noted.state.examined, log.progress[noted.topic_partition].recorded
+        if noted.recorded is not None and noted.recorded.before(examined) != recorded.before(examined):
+            return "the position was set since, and dead letters that they do without are tried again"
         return ""
 
     def _warn_dropped(self, tp: TopicPartition, why: str) -> None:
