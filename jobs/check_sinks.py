@@ -12,18 +12,19 @@ from __future__ import annotations
 from argparse import Namespace
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.control.status import check_line, limits_with, snapshot_of
+from kafka_s3.engine.control.status import check_sink
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import job_parser, leave, look_at_each
-from kafka_s3.run.wiring.sink_folder import folder_of
+from kafka_s3.run.wiring.bucket import folder_of
 
 
 def check(settings: Settings, given: Namespace) -> tuple[str, bool]:
     """One line that says how a sink is, and whether it is well. Raises ConfigError for one that has never run."""
     folder = folder_of(settings)
-    known = snapshot_of(folder.store, folder.known(settings.name), seen_ms=now_ms())
-    limits = limits_with(known, lag=given.max_lag, delay_s=given.max_delay, dead_letters=given.max_dead_letters)
-    return check_line(known, limits)
+    return check_sink(
+        folder.store, folder.known(settings.name), seen_ms=now_ms(),
+        max_lag=given.max_lag, max_delay_s=given.max_delay, max_dead_letters=given.max_dead_letters,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -16,23 +16,20 @@ from kafka_s3.model.errors import TableError
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
 from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.delta import maintain_tables, why_not_maintained
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
 
 
 def maintain(settings: Settings, given: Namespace) -> bool:
     """Maintains the tables of one sink, whatever happens to one of them; whether all went well."""
-    if not settings.flag("delta.enable"):
-        print(f"{settings.name} keeps no Delta tables (delta.enable=false).")
+    if (reason := why_not_maintained(settings)) is not None:
+        print(reason)
         return True
     # loads delta-rs, which jobs of sinks without tables do without
     from kafka_s3.followers.delta.check import topics_with_tables
-    from kafka_s3.followers.delta.maintain import Chores, Maintenance, MaintenanceStep
-    from kafka_s3.run.wiring.delta import table_layout, tables_of, written_by_spark
+    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
 
-    if written_by_spark(settings):
-        print(f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM them there.")
-        return True
     steps = {
         step
         for step, on in ((MaintenanceStep.OPTIMIZE, given.optimize), (MaintenanceStep.VACUUM, given.vacuum is not None))
@@ -41,15 +38,14 @@ def maintain(settings: Settings, given: Namespace) -> bool:
     chores = Chores(steps) if given.vacuum is None else Chores(steps, given.vacuum)
     store = S3Store(store_options(settings))
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
-    table, work, well = tables_of(settings, store), Maintenance(store, log, table_layout(settings)), True
-    for topic in topics_with_tables(log):
-        try:
-            done = (work.inspect if given.dry_run else work.run)(table(topic), chores, topic=topic)
-        except TableError as error:
+    well = True
+    tables = maintain_tables(settings, store, log, topics=topics_with_tables(log), chores=chores, dry_run=given.dry_run)
+    for topic, done in tables:
+        if isinstance(done, TableError):
             well = False
-            print(f"{topic}: not done. {error}")
-            continue
-        print(f"{topic}: there is no table yet" if done is None else f"{topic}: {done.summary()}")
+            print(f"{topic}: not done. {done}")
+        else:
+            print(f"{topic}: there is no table yet" if done is None else f"{topic}: {done.summary()}")
     return well
 
 

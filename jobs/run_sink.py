@@ -20,9 +20,9 @@ from argparse import Namespace
 
 from kafka_s3.connect.config.settings import masking
 from kafka_s3.model.files import Reason
-from kafka_s3.ops.jobs import OK, configurations, job_parser, job_settings, leave, outcome
+from kafka_s3.ops.jobs import configurations, job_parser, job_settings, leave, outcome
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
-from kafka_s3.run.spark.process import exit_code, process_of, run_side_by_side
+from kafka_s3.run.spark.process import process_of
 
 
 def main(given: Namespace) -> int:
@@ -36,11 +36,8 @@ def main(given: Namespace) -> int:
     close = Reason.FLUSH_NOW if given.flush else None
     # the cluster's own session of Spark, a local one where there is none; SIGTERM ends each sink after its commit
     with process_of(sinks, available_now=given.available_now, close=close) as process:
-        if len(sinks) == 1:
-            process.run(sinks[0], LogObserver())
-            return OK
         # a thread and a driver for each; one that fails stops alone
-        return exit_code(run_side_by_side(sinks, lambda one: process.run(one, LogObserver())))
+        return process.run_all(sinks, LogObserver())
 
 
 if __name__ == "__main__":

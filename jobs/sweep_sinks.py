@@ -14,13 +14,12 @@ from argparse import Namespace
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
-from kafka_s3.ops.sweep import duration_ms, opened_sweeper
+from kafka_s3.ops.sweep import sweep_sink
 
 
 def sweep(settings: Settings, given: Namespace) -> bool:
     """Looks through one sink's pending uploads and states, and ends what nobody goes on with."""
-    with opened_sweeper(settings, clock_ms=now_ms) as sweeper:
-        found = (sweeper.preview if given.dry_run else sweeper.sweep)(older_than_ms=duration_ms(given.older_than))
+    found = sweep_sink(settings, older_than=given.older_than, dry_run=given.dry_run, clock_ms=now_ms)
     print(*(f"{one.verdict}  {one.upload.key}" for one in found.uploads), *found.lines(), sep="\n")
     return True
 

@@ -19,7 +19,7 @@ from kafka_s3.connect.config.read import pairs
 from kafka_s3.connect.config.settings import REGION, Settings
 from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.model.text import MASK
-from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of, named_folder
+from kafka_s3.run.wiring.bucket import SinkFolder, folder_of, named_folder
 from kafka_s3.store.s3 import S3Store
 from reading.reader import BucketReader, bounded
 

@@ -12,7 +12,7 @@ import pytest
 from kafka_s3.cli.status import healths
 from kafka_s3.engine.control.status import SinkState
 from kafka_s3.model.timing import now_ms
-from kafka_s3.run.wiring.sink_folder import named_folder
+from kafka_s3.run.wiring.bucket import named_folder
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.process import free_ports
 from kafka_s3.testing.services.s3 import EmbeddedS3

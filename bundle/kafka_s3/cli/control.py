@@ -42,8 +42,7 @@ from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.timing import age, now_ms
 from kafka_s3.ops.positions import written_ago
-from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.sink_folder import folder_of, stored_config
+from kafka_s3.run.wiring.bucket import folder_of, store_options, stored_config
 from kafka_s3.store.store import ObjectStore
 
 LOOK_S: Final = 0.25

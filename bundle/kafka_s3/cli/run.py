@@ -18,7 +18,6 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
-from kafka_s3.run.spark.process import exit_code, run_side_by_side
 from kafka_s3.run.spark.session import begun_jvm
 
 
@@ -60,12 +59,10 @@ def run(
         from kafka_s3.run.spark.process import process_of
 
         close = Reason.FLUSH_NOW if flush else None
-        with process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm) as process:
-            if len(known) == 1:
-                with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
-                    process.run(known[0], observer)
-                return
-            code = exit_code(run_side_by_side(known, lambda one: process.run(one, LogObserver())))
+        shown = len(known) == 1 and (progress if progress is not None else sys.stderr.isatty() and not verbose)
+        begun = process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm)
+        with begun as process, _observer(shown) as observer:
+            code = process.run_all(known, observer)
     raise typer.Exit(code)
 
 

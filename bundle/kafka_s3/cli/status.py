@@ -43,9 +43,8 @@ from kafka_s3.engine.control.status import (
     SinkSnapshot,
     SinkState,
     all_snapshots,
-    check_line,
+    check_sink,
     health,
-    limits_with,
     partition_positions,
     sink_id,
     snapshot_of,
@@ -54,8 +53,8 @@ from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import age, now_ms
+from kafka_s3.run.wiring.bucket import SinkFolder, folder_of
 from kafka_s3.run.wiring.running import stop_on_signals
-from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of
 
 ReadHealth = Callable[[], Mapping[str, SinkHealth]]
 """The health of each sink by its name. Raises StorageError."""
@@ -140,9 +139,9 @@ def check(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
-    known = snapshot_of(target.store, target.paths, seen_ms=now_ms())
-    limits = limits_with(known, lag=max_lag, delay_s=max_delay, dead_letters=max_dead_letters)
-    line, well = check_line(known, limits)
+    line, well = check_sink(
+        target.store, target.paths, seen_ms=now_ms(), max_lag=max_lag, max_delay_s=max_delay, max_dead_letters=max_dead_letters
+    )  # fmt: skip
     typer.echo(
         json.dumps({"sink": target.name, "well": well, "text": line})
         if output is OutputFormat.JSON
@@ -165,7 +164,7 @@ def watch(
     ] = None,
     every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two looks.")] = 30,
 ) -> None:
-    """ReadHealth at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."""
+    """Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."""
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise usage_error("--webhook", "****", "is no address.", "Write https://...")
     words = shlex.split(command or "")

@@ -13,7 +13,7 @@ from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
 from kafka_s3.cli.display import console, show_json, show_line
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.sweep import JudgedUpload, Swept, UploadState, age_text, duration_ms, opened_sweeper
+from kafka_s3.ops.sweep import JudgedUpload, Swept, UploadState, age_text, sweep_sink
 
 
 @composed(settings=sink_settings)
@@ -26,9 +26,7 @@ def sweep(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Abort the unfinished uploads and remove the open files that crashed tasks of a sink left. Safe while the sink runs."""
-    age_ms = duration_ms(older_than)
-    with opened_sweeper(settings, clock_ms=now_ms) as sweeper:
-        found = (sweeper.preview if dry_run else sweeper.sweep)(older_than_ms=age_ms)
+    found = sweep_sink(settings, older_than=older_than, dry_run=dry_run, clock_ms=now_ms)
     out = console(stderr=output is OutputFormat.JSON)
     if output is OutputFormat.JSON:
         show_json(document(found))

@@ -123,22 +123,26 @@ def maintain(
     ] = False,
 ) -> None:
     """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
-    from kafka_s3.run.wiring.delta import written_by_spark
+    from kafka_s3.run.wiring.delta import maintain_tables, why_not_maintained
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
     out = console()
-    if not settings.flag("delta.enable"):
-        show_line(out, f"{settings.name} keeps no Delta tables (delta.enable=false).")
+    if (reason := why_not_maintained(settings)) is not None:
+        show_line(out, reason)
         return
-    if written_by_spark(settings):
-        names = settings.text("delta.table.name")
-        text = f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM {names} there."
-        show_line(out, text)
-        return
-    here = _here(settings)
-    if not maintain_tables(
-        settings, here.store, here.log, topics=here.topics(topics), chores=chores, dry=dry_run, out=out
+    here, well = _here(settings), True
+    for topic, done in maintain_tables(
+        settings, here.store, here.log, topics=here.topics(topics), chores=chores, dry_run=dry_run
     ):
+        if isinstance(done, TableError):
+            well = False
+            show_line(out, f"{topic}: not done. {done}")
+        elif done is None:
+            text = f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
+            show_line(out, text)
+        else:
+            print_maintenance(done, out, dry=dry_run)
+    if not well:
         raise typer.Exit(1)
 
 
@@ -183,37 +187,6 @@ def chores_of(*, optimize: bool, vacuum: int | None, originals: bool) -> Chores:
         raise usage_error("--originals", "", "deletes nothing without --vacuum.", hint)
     steps = {step for step, on in ((MaintenanceStep.OPTIMIZE, optimize), (MaintenanceStep.ORIGINALS, originals)) if on}
     return Chores(steps) if vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, vacuum)
-
-
-def maintain_tables(
-    settings: Settings,
-    store: ObjectStore,
-    log: CommitLog,
-    *,
-    topics: Sequence[str],
-    chores: Chores,
-    dry: bool,
-    out: Console,
-) -> bool:
-    """Maintains (dry: looks at) the tables, whatever happens to one, and shows them; whether all went well."""
-    from kafka_s3.followers.delta.maintain import Maintenance
-    from kafka_s3.run.wiring.delta import table_layout, tables_of
-
-    table, work = tables_of(settings, store), Maintenance(store, log, table_layout(settings))
-    well = True
-    for topic in topics:
-        try:
-            done = (work.inspect if dry else work.run)(table(topic), chores, topic=topic)
-        except TableError as error:
-            well = False
-            show_line(out, f"{topic}: not done. {error}")
-            continue
-        if done is None:
-            text = f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
-            show_line(out, text)
-            continue
-        print_maintenance(done, out, dry=dry)
-    return well
 
 
 def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:

@@ -49,7 +49,7 @@ def wait_until_ready(bootstrap_servers: str, timeout_s: float) -> None:
         time.sleep(LOOK_S)
 
 
-def is_heard_of(clients: Clients, *, within_s: float) -> bool:
+def any_broker_answers(clients: Clients, *, within_s: float) -> bool:
     """Whether any broker sends a response within so many seconds, however long it takes for the next ones.
 
     Only librdkafka's statistics say so: no request is complete before a broker has answered several.
@@ -114,9 +114,9 @@ GONE: Final = frozenset({
 """What is said of one topic-partition, and of no other."""
 COORDINATOR_SECONDS: Final = 5.0
 """A request to a group whose coordinator is only being made waits in vain, however long; the next one finds it."""
-QUICK_SECONDS, HEARD_SECONDS = 1.0, 4.0
+QUICK_SECONDS, FIRST_ANSWER_SECONDS = 1.0, 4.0
 """How long the first request may take before it is asked whether anybody is there, and for how long that is asked: a person waits."""
-AGAIN: Final = Backoff(first_ms=100, longest_ms=2000)
+RETRY: Final = Backoff(first_ms=100, longest_ms=2000)
 
 
 def _operations(description: Any) -> frozenset[str]:
@@ -127,7 +127,7 @@ class KafkaBrokers:
     """A cluster's metadata and its small writes. Thread-compatible.
 
     Every method raises KafkaUnavailable where the brokers do not answer within `default.api.timeout.ms` (30 seconds unless given), and
-    where nothing of them is heard at first within 5 seconds; SourceError where they refuse.
+    where none of them answers at first within 5 seconds; SourceError where they refuse.
     """
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None) -> None:
@@ -279,7 +279,7 @@ class KafkaBrokers:
                 if time.monotonic() > until:
                     raise
                 failures += 1
-                time.sleep(AGAIN.pause_ms(failures) / 1000)
+                time.sleep(RETRY.pause_ms(failures) / 1000)
 
     def _commit_group(self, group: str, wanted: list[ClientTopicPartition]) -> None:
         request, doing = [ConsumerGroupTopicPartitions(group, wanted)], f"commit the offsets of group {group}"
@@ -305,7 +305,7 @@ class KafkaBrokers:
         until, looks = time.monotonic() + self._seconds, 0
         while self._without_leader(wanted) and time.monotonic() < until:
             looks += 1
-            time.sleep(AGAIN.pause_ms(looks) / 1000)
+            time.sleep(RETRY.pause_ms(looks) / 1000)
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic."""
@@ -330,17 +330,17 @@ class KafkaBrokers:
     def _wait_for_first(self, asked: Future[Any]) -> None:
         """Waits for an answer as long as for any, if the cluster is only slow.
 
-        Raises KafkaUnavailable where nothing of it is heard within 5 seconds, or only that the login fails.
+        Raises KafkaUnavailable where none of it answers within 5 seconds, or only that the login fails.
         """
-        until = time.monotonic() + QUICK_SECONDS + HEARD_SECONDS
+        until = time.monotonic() + QUICK_SECONDS + FIRST_ANSWER_SECONDS
         wait([asked], timeout=QUICK_SECONDS)
-        heard = asked.done() or is_heard_of(self.clients, within_s=HEARD_SECONDS)
+        answers = asked.done() or any_broker_answers(self.clients, within_s=FIRST_ANSWER_SECONDS)
         while not asked.done():
             self._admin.poll(0.1)
-            if time.monotonic() >= until and (self.clients.login_fails or not heard):
+            if time.monotonic() >= until and (self.clients.login_fails or not answers):
                 why = "the login fails" if self.clients.login_fails else self.clients.trouble
                 cause = KafkaError(KafkaError._TIMED_OUT, why)
-                raise self._error(cause, f"answer within {QUICK_SECONDS + HEARD_SECONDS:g} s")
+                raise self._error(cause, f"answer within {QUICK_SECONDS + FIRST_ANSWER_SECONDS:g} s")
 
     def _offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
         return {tp: end.offset for tp, end in self._ends(specs, doing).items()}
@@ -353,15 +353,15 @@ class KafkaBrokers:
         if self._leaderless:
             self._leaderless = self._without_leader(self._leaderless)
         try:
-            return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
+            return self._list_offsets({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
         except KafkaUnavailable as error:
             found = self._without_leader(frozenset(specs)) - self._leaderless
-            if not found and not _is_unheard_of(error):
+            if not found and not _is_remembered_as_missing(error):
                 raise
             self._leaderless |= found
-        return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
+        return self._list_offsets({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
 
-    def _asked(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, LogEnd]:
+    def _list_offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, LogEnd]:
         if not specs:
             return {}
         request = {ClientTopicPartition(tp.topic, tp.partition): spec for tp, spec in specs.items()}
@@ -409,7 +409,7 @@ class KafkaBrokers:
         return found
 
 
-def _is_unheard_of(error: KafkaUnavailable) -> bool:
+def _is_remembered_as_missing(error: KafkaUnavailable) -> bool:
     """Whether librdkafka remembers a topic from when it was not there; it forgets that where all topics are listed."""
     cause = error.__cause__
     return isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._NOENT

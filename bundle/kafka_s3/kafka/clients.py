@@ -96,7 +96,7 @@ class Clients:
         self.isolation = java.get("isolation.level", "read_uncommitted")
         self._settings: dict[str, Any] = {
             **client_properties(bootstrap_servers, java), **confluent_login(bootstrap_servers, java),
-            "log_level": 0, "error_cb": self._heard,
+            "log_level": 0, "error_cb": self._note_error,
         }  # fmt: skip
         self._complaint = ""
         self.trouble = "nothing came back"
@@ -157,8 +157,8 @@ class Clients:
             # files that cannot be read, keys that do not fit: said before anything is sent
             raise SourceError(f"The settings of Kafka's clients cannot be used: {cause.str()}. {CHECK}") from None
 
-    def _heard(self, error: KafkaError) -> None:
-        """Keeps why a login failed: the request that waits for it only says that nobody answered. An outage is told when it begins."""
+    def _note_error(self, error: KafkaError) -> None:
+        """Keeps why a login failed: the request that waits for it only says that nobody answered. An outage is logged when it begins."""
         if error.code() in LOGIN_FAILED:
             self._complaint = f"librdkafka says: {error.str()}."
         elif error.code() != KafkaError._ALL_BROKERS_DOWN:

@@ -187,7 +187,7 @@ class _Transactions:
 
     def take_over(self) -> None:
         """Ends what was begun under the name. Raises KafkaUnavailable, SourceError."""
-        self._asked(lambda: self._on_way.producer.init_transactions(self._on_way.clients.seconds), "begin transactions")
+        self._call(lambda: self._on_way.producer.init_transactions(self._on_way.clients.seconds), "begin transactions")
 
     def send(
         self, topic: str, message: Message, *, partition: int = -1, progress: ProducerProgress | None = None
@@ -196,7 +196,7 @@ class _Transactions:
         if self._begun_s is not None and self._clock() - self._begun_s >= LONGEST_S:
             self.commit()
         if self._begun_s is None:
-            self._asked(self._on_way.producer.begin_transaction, "begin a transaction")
+            self._call(self._on_way.producer.begin_transaction, "begin a transaction")
             self._begun_s = self._clock()
         self._on_way.send(topic, message, partition=partition)
         if progress is not None:
@@ -209,8 +209,8 @@ class _Transactions:
         self._begun_s = None
         try:
             if self._reached is not None:
-                self._asked(partial(self._send_progress, self._reached), "commit the progress")
-            self._asked(self._on_way.producer.commit_transaction, "commit a transaction")
+                self._call(partial(self._send_progress, self._reached), "commit the progress")
+            self._call(self._on_way.producer.commit_transaction, "commit a transaction")
         except SinkError as error:
             with suppress(KafkaException):
                 self._on_way.producer.abort_transaction()
@@ -226,7 +226,7 @@ class _Transactions:
             consumer.close()
         self._on_way.producer.send_offsets_to_transaction([reached], group, self._on_way.clients.seconds)
 
-    def _asked(self, call: Callable[[], None], doing: str) -> None:
+    def _call(self, call: Callable[[], None], doing: str) -> None:
         try:
             call()
         except KafkaException as error:

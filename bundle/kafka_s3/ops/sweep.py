@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -166,11 +166,12 @@ def sweeper_of(settings: Settings, store: ObjectStore, *, clock_ms: Callable[[],
     )
 
 
-@contextmanager
-def opened_sweeper(settings: Settings, *, clock_ms: Callable[[], int]) -> Iterator[Sweeper]:
-    """The sweeper of resolved settings, over a client of its own that is closed in the end."""
+def sweep_sink(settings: Settings, *, older_than: str, dry_run: bool, clock_ms: Callable[[], int]) -> Swept:
+    """Sweeps after the sink of resolved settings, or shows what that would do. Raises ConfigError for an age that is none."""
+    age_ms = duration_ms(older_than)
     with closing(S3Store(store_options(settings))) as store:
-        yield sweeper_of(settings, store, clock_ms=clock_ms)
+        sweeper = sweeper_of(settings, store, clock_ms=clock_ms)
+        return (sweeper.preview if dry_run else sweeper.sweep)(older_than_ms=age_ms)
 
 
 def duration_ms(text: str) -> int:

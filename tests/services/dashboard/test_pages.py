@@ -19,8 +19,8 @@ from kafka_s3.connect.config.validate import validate
 from kafka_s3.engine.control.heartbeat import Phase
 from kafka_s3.engine.control.stored_settings import note_settings, store_config
 from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import noted_settings
-from kafka_s3.run.wiring.sink_folder import stored_config
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from reading import letters

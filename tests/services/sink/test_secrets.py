@@ -27,6 +27,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogFormat, LogObserver, _Lines
 from kafka_s3.run.spark.launch import SparkEngine, sink_on_spark
 from kafka_s3.run.spark.source import SparkSource
+from kafka_s3.run.wiring.pipeline import task_plan
 from kafka_s3.run.wiring.running import open_session
 from tests.support.configurations import BASE, STATE
 from tests.support.kafka import Given, document, produce
@@ -106,7 +107,7 @@ def test_a_run_that_succeeds_shows_no_secret_in_log_bucket_or_spark(
 
 
 def test_spark_shows_no_secret_of_the_read_in_plans_or_events(here: Surroundings, config: dict[str, str]) -> None:
-    source = SparkSource(here.spark, resolved(validate(config).usable()), bootstrap_servers=here.servers, kafka={
+    source = SparkSource(here.spark, task_plan(resolved(validate(config).usable())), bootstrap_servers=here.servers, kafka={
         "sasl.jaas.config": f'{MODULE} required username="user" password="{JAAS}";', "ssl.key.password": "canary-key-20bb",
     })  # fmt: skip
     frame = source.frame([Assignment(TopicPartition(config["topics"], 0), 0, 3, (Delivery(0, 3),))])
@@ -209,7 +210,7 @@ def test_a_task_that_cannot_reach_the_bucket_shows_no_secret(
 def blind(here: Surroundings, config: dict[str, str]) -> SparkEngine:
     """The engine with a proxy that is not there: only the tasks meet it."""
     settings = resolved(validate({**config, "s3.proxy.url": CLOSED}).usable())
-    by_spark = SparkSource(here.spark, settings, bootstrap_servers=here.servers, kafka={}).run_job
+    by_spark = SparkSource(here.spark, task_plan(settings), bootstrap_servers=here.servers, kafka={}).run_job
     return SparkEngine(here.spark, lambda _: by_spark, lambda *_: None)
 
 

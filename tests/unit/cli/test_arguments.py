@@ -14,7 +14,7 @@ from kafka_s3.connect.config.references import STORED
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.stored_settings import replace_config
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.run.wiring.sink_folder import SinkFolder, stored_config
+from kafka_s3.run.wiring.bucket import SinkFolder, stored_config
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.options import StoreOptions
 from tests.support.memory_world import BASE

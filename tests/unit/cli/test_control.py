@@ -10,8 +10,8 @@ from kafka_s3.cli.arguments import Target
 from kafka_s3.cli.control import NotAnswered, check_not_overtaken
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.bucket import SinkFolder
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink_folder import SinkFolder
 from tests.support.memory_world import World
 
 BEAT = Heartbeat("orders", "run-1", "host", 7, "0.1.0", started_ms=1, interval_ms=60_000, phase=Phase.PAUSED)

@@ -327,7 +327,7 @@ def test_where_files_are_as_large_as_their_directories_the_directories_are_to_ch
 
 def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(made: World) -> None:
     files = files_of(Reason.ROTATE_SCHEDULE, count=32, size=1 << 20, records=10)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=4 << 20, settings=made.settings)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=4 << 20, in_effect=made.settings.number)
     assert (found.setting, found.value) == (
         "rotate.schedule.interval.ms",
         str(8 * HOUR_MS // 100_000 * 100_000 + 200_000),

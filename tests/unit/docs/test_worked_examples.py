@@ -19,7 +19,7 @@ from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.verifying import audited
-from tests.unit.connect.converters.test_avro_columns import columns, decoder
+from tests.unit.connect.converters.test_avro import columns, decoder
 from tests.unit.ops.verify.test_audit import changed, healthy
 
 PAGE = Path(__file__).parents[3] / "docs" / "worked-examples.md"

@@ -14,8 +14,8 @@ import pytest
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, StorageError
 from kafka_s3.ops.jobs import configurations, each_sink, job_parser, job_settings, leave, look_at_each
+from kafka_s3.run.wiring.bucket import SinkFolder
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink_folder import SinkFolder
 from tests.support.configurations import BASE
 from tests.support.filled import beat, worked
 from tests.support.repository import ROOT

@@ -59,7 +59,7 @@ def worked() -> World:
         ("file closed", "engine.loop.entries", {"key": FIRST, "reason": "flush.size", "first": 0, "last": 2}),
         ("committed", "engine.loop.committer", {"version": 2, "kind": "data", "files": 1, "read": 3}),
         ("published", "engine.loop.committer", {"version": 2, "objects": 1}),
-        ("group offsets committed", "engine.loop.group_offsets", {"group": "connect-orders", "partitions": 1}),
+        ("group offsets committed", "followers.group_offsets", {"group": "connect-orders", "partitions": 1}),
     ],
 )
 def test_each_step_is_told_with_its_facts(

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from kafka_s3.connect.converters import avro_loops
 from kafka_s3.connect.converters.converter import Payloads, decode_each
-from kafka_s3.connect.records.loops import text_array
 from kafka_s3.connect.records.values import AvroBodies, Longs, Plain
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, arrow_type
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
@@ -317,7 +316,7 @@ def _array(node: ColumnNode, entries: list[Entries], data: Bytes) -> pa.Array:
 def _scalars(node: ColumnNode, numbers: Longs, none: Flags | None, data: Bytes) -> pa.Array:
     match node.avro.kind:
         case "string" | "bytes" | "fixed":
-            return text_array(data, numbers >> 32, numbers & avro_loops.LENGTH, kind=node.arrow, nulls=none)
+            return _texts(numbers, none, data, node.arrow)
         case "enum":
             symbols = pa.array(node.avro.symbols or [""], node.arrow)  # where there are none, all are null
             indexes = pa.array(numbers.astype(np.int32), mask=none)
@@ -333,6 +332,13 @@ def _scalars(node: ColumnNode, numbers: Longs, none: Flags | None, data: Bytes) 
         case _:
             values = numbers
     return pa.array(values, mask=none).cast(node.arrow)
+
+
+def _texts(texts: Longs, none: Flags | None, data: Bytes, kind: pa.DataType) -> pa.Array:
+    out, bounds = np.empty(avro_loops.total(texts), np.uint8), np.zeros(len(texts) + 1, np.int32)
+    avro_loops.gather(data, texts, bounds, out)
+    valid = None if none is None else pa.py_buffer(np.packbits(~none, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(texts), [valid, pa.py_buffer(bounds), pa.py_buffer(out)])
 
 
 class AvroPayloads:

@@ -56,7 +56,7 @@ FULL: Final = -1
 """There is no room for another entry."""
 TOO_MANY: Final = -2
 """The payloads become more values than may be held at once."""
-LENGTH: Final = 0xFFFFFFFF
+_LENGTH: Final = 0xFFFFFFFF
 """A text is a number: where it begins, above the 32 bits of its length."""
 _BYTES = "Array(uint8, 1, 'C', True)"
 _BOUNDS = "Array(int32, 1, 'C', True)"
@@ -231,3 +231,24 @@ def walk(data, bounds, row, program, columns, counts, rooms, most, batch, passed
             return TOO_MANY
         row += 1
     return row
+
+
+@compiled("int64(int64[::1])")
+def total(texts):
+    """How many bytes some texts have."""
+    size = 0
+    for row in range(len(texts)):
+        size += texts[row] & _LENGTH
+    return size
+
+
+@compiled(f"void({_BYTES}, int64[::1], int32[::1], uint8[::1])")
+def gather(data, texts, bounds, out):
+    """The bytes of texts behind each other, and where each begins and ends; a null has none."""
+    at, base = 0, np.int64(data.ctypes.data)
+    for row in range(len(texts)):
+        begin, size = base + (texts[row] >> 32), texts[row] & _LENGTH
+        for place in range(size):
+            out[at + place] = byte_at(begin + place)
+        at += size
+        bounds[row + 1] = at

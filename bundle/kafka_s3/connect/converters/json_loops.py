@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_s3.connect.records.compiling import byte_at, compiled, word_at
-from kafka_s3.connect.records.loops import ODD, behind_sequence, text_array
+from kafka_s3.connect.records.loops import ODD, behind_sequence
 
 MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
 """What a member is: not there, a literal, a number without or with fraction or exponent, a string without or with escapes, or more."""
@@ -69,9 +69,12 @@ class Members:
         return whole if whole is not None else self.column(number, pa.string())
 
     def _texts(self, number: int) -> pa.Array:
-        nulls, begins = self._kinds[number] <= NULL, self._begins[number].astype(np.int64)
-        lengths = np.where(nulls, 0, self._stops[number] - begins)
-        return text_array(self._data, begins, lengths, kind=pa.string(), nulls=nulls if nulls.any() else None)
+        kinds, begins, stops = self._kinds[number], self._begins[number], self._stops[number]
+        out = np.empty(total(kinds, begins, stops), np.uint8)
+        bounds, valid = np.zeros(len(kinds) + 1, np.int32), np.zeros((len(kinds) + 7) // 8, np.uint8)
+        nulls = gather(self._data, kinds, begins, stops, bounds, out, valid)
+        buffers = [pa.py_buffer(valid) if nulls else None, pa.py_buffer(bounds), pa.py_buffer(out)]
+        return pa.Array.from_buffers(pa.string(), len(kinds), buffers, nulls)
 
 
 DEEP: Final = 200
@@ -314,3 +317,29 @@ def scan(data, bounds, names, ends, kinds, begins, stops, passed):
         passed[row] = _document(base, at, end, row, names, ends, kinds, begins, stops, objects, kind)
         refused += 0 if passed[row] else 1
     return refused
+
+
+@compiled("int64(uint8[:], int32[:], int32[:])")
+def total(kinds, begins, stops):
+    """How many bytes one member takes over all rows, where it is no null."""
+    size = 0
+    for row in range(len(kinds)):
+        if kinds[row] > NULL:
+            size += stops[row] - begins[row]
+    return size
+
+
+@compiled(f"int64({_BYTES}, uint8[:], int32[:], int32[:], int32[::1], uint8[::1], uint8[::1])")
+def gather(data, kinds, begins, stops, bounds, out, valid):
+    """The texts of one member into the buffers of an Arrow array, null where it is missing or null; returns how many are null."""
+    at, nulls = 0, 0
+    for row in range(len(kinds)):
+        if kinds[row] > NULL:
+            valid[row >> 3] |= np.uint8(1 << (row & 7))
+            for place in range(begins[row], stops[row]):
+                out[at] = data[place]
+                at += 1
+        else:
+            nulls += 1
+        bounds[row + 1] = at
+    return nulls

@@ -8,11 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, word_at
-from kafka_s3.connect.records.values import Longs
 
 _BYTES = "Array(uint8, 1, 'C', True)"
 
@@ -67,30 +64,3 @@ def join(data, bounds, rows, separator, out):
         for place in range(size):
             out[at + place] = separator[place]
         at += size
-
-
-def text_array(
-    data: npt.NDArray[np.uint8],
-    begins: Longs,
-    lengths: Longs,
-    *,
-    kind: pa.DataType,
-    nulls: npt.NDArray[np.bool_] | None,
-) -> pa.Array:
-    """The texts of these lengths that begin at these places of the data, as an Arrow array; a null has no length."""
-    bounds = np.zeros(len(begins) + 1, np.int32)
-    np.cumsum(lengths, dtype=np.int32, out=bounds[1:])
-    out = np.empty(int(bounds[-1]), np.uint8)
-    _gather(data, begins, bounds, out)
-    valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(begins), [valid, pa.py_buffer(bounds), pa.py_buffer(out)])
-
-
-@compiled(f"void({_BYTES}, int64[::1], int32[::1], uint8[::1])")
-def _gather(data, begins, bounds, out):
-    """Copies the text that begins at `begins[row]` of the data to `out[bounds[row]:bounds[row + 1]]`."""
-    base = np.int64(data.ctypes.data)
-    for row in range(len(begins)):
-        begin, into = base + begins[row], bounds[row]
-        for place in range(bounds[row + 1] - into):
-            out[into + place] = byte_at(begin + place)

@@ -62,15 +62,17 @@ def read_long(data: bytes, pos: int) -> tuple[int, int]:
 
 def read_varint(data: bytes, pos: int) -> tuple[int, int]:
     """A number in groups of seven bits, the lowest first, as Avro and Protobuf write it."""
-    number = shift = 0
-    while shift < 70:
+    byte = data[pos]
+    pos += 1
+    number, shift = byte & 0x7F, 7
+    while byte > 0x7F:
+        if shift > 63:
+            raise SchemaError("Invalid long encoding: a number is longer than 10 bytes.")
         byte = data[pos]
         pos += 1
         number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, pos
         shift += 7
-    raise SchemaError("Invalid long encoding: a number is longer than 10 bytes.")
+    return number, pos
 
 
 def read_int(data: bytes, pos: int) -> tuple[int, int]:
@@ -86,14 +88,18 @@ def read_boolean(data: bytes, pos: int) -> tuple[bool, int]:
     return data[pos] == 1, pos + 1
 
 
-def _read_packed(data: bytes, pos: int, *, packer: struct.Struct) -> tuple[float, int]:
-    if pos + packer.size > len(data):
+def read_float(data: bytes, pos: int) -> tuple[float, int]:
+    """A float."""
+    if pos + 4 > len(data):
         raise IndexError
-    return packer.unpack_from(data, pos)[0], pos + packer.size
+    return FLOAT.unpack_from(data, pos)[0], pos + 4
 
 
-read_float = partial(_read_packed, packer=FLOAT)
-read_double = partial(_read_packed, packer=DOUBLE)
+def read_double(data: bytes, pos: int) -> tuple[float, int]:
+    """A double."""
+    if pos + 8 > len(data):
+        raise IndexError
+    return DOUBLE.unpack_from(data, pos)[0], pos + 8
 
 
 def read_bytes(data: bytes, pos: int) -> tuple[bytes, int]:
@@ -315,8 +321,7 @@ def reader_of(avro: AvroType, schema: ConnectSchema) -> Reader:
             item = reader_of(avro.element(), inner_schema(schema.items))
             return partial(read_blocks, item=item, each=width(schema.items))
         case "enum":
-            index = partial(read_index, count=len(avro.symbols))
-            return _converted_reader(index, avro.symbols.__getitem__)
+            return _enum_reader(avro.symbols)
         case _:
             return _scalar_reader(avro, schema)
 
@@ -404,14 +409,21 @@ def _entries_reader(entry: AvroType, schema: ConnectSchema) -> Reader:
     return _converted_reader(pairs, lambda found: [(key, value) for value, key in found])
 
 
+def _enum_reader(symbols: tuple[str, ...]) -> Reader:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
+        index, pos = read_index(data, pos, count=len(symbols))
+        return symbols[index], pos
+
+    return read
+
+
 def _scalar_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
     if avro.kind == "null":
         raise SchemaError("A null type that is not part of a union is not supported: it could hold nothing.")
     inner = partial(read_fixed, size=avro.size) if avro.kind == "fixed" else PRIMITIVES[avro.kind]
     half = HALVES.get(schema.kind)
     if schema.name == DECIMAL:
-        scale = scale_of(schema)
-        return _converted_reader(inner, lambda raw: decimal_from(raw, scale))
+        return _converted_reader(inner, partial(decimal_from, scale=scale_of(schema)))
     if half is None:
         return inner
     # A number beyond the type wraps around, as a Java cast makes it.

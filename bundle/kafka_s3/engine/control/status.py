@@ -168,6 +168,20 @@ def limits_with(
     )
 
 
+def check_sink(
+    store: ObjectStore,
+    paths: StatePaths,
+    *,
+    seen_ms: int,
+    max_lag: int | None = None,
+    max_delay_s: float | None = None,
+    max_dead_letters: float | None = None,
+) -> tuple[str, bool]:
+    """How the sink is in a line, and whether it is well by its own limits or those that are given instead. Raises StorageError."""
+    known = snapshot_of(store, paths, seen_ms=seen_ms)
+    return check_line(known, limits_with(known, lag=max_lag, delay_s=max_delay_s, dead_letters=max_dead_letters))
+
+
 def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, bool]:
     """A line about a sink, and whether it is well."""
     judged = health(known, limits)

@@ -160,7 +160,14 @@ class OpenStates:
         ids = log.topic_ids
         return [
             HintedState(
-                tp, ids.get(tp.topic, ""), self.fingerprint, one.rotation_ms, one.tail, one.open_state, one.open_epoch
+                tp,
+                ids.get(tp.topic, ""),
+                self.fingerprint,
+                one.rotation_ms,
+                one.tail,
+                one.open_state,
+                one.open_epoch,
+                log.progress[tp].recorded,
             )
             for tp, one in partitions.items()
             if one.open_state is not None
@@ -176,6 +183,9 @@ class OpenStates:
             return "they are of another topic of that name"
         if noted.state.frontier != found.frontier:
             return f"they begin at offset {noted.state.frontier}, and the sink stands at {found.frontier}"
+        examined, recorded = noted.state.examined, log.progress[noted.topic_partition].recorded
+        if noted.recorded is not None and noted.recorded.before(examined) != recorded.before(examined):
+            return "the position was set since, and dead letters that they do without are tried again"
         return ""
 
     def _warn_dropped(self, tp: TopicPartition, why: str) -> None:

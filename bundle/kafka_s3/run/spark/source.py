@@ -28,7 +28,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user
 
 from kafka_s3.connect.config.jaas import IAM_MECHANISM, SHADE, SHADES, Module, renamed
 from kafka_s3.connect.config.options.client import IAM_HANDLER, LOGIN_HANDLER
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.log.report_form import outcome_of
@@ -39,7 +38,8 @@ from kafka_s3.model.errors import EngineDied, KafkaUnavailable, SourceError, Unr
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.failures import SPARK_ERRORS, death, source_error
-from kafka_s3.run.spark.task import REPORT, ReadingTask, Task, process, read_scope
+from kafka_s3.run.spark.task import REPORT, ReadingTask, Task, process
+from kafka_s3.run.wiring.pipeline import TaskPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -57,18 +57,18 @@ class TasksSource:
     """Tasks that read for themselves. `properties` are the consumer's, by their Java names."""
 
     def __init__(
-        self, spark: SparkSession, settings: Settings, *, bootstrap_servers: str, properties: Mapping[str, str]
+        self, spark: SparkSession, plan: TaskPlan, *, bootstrap_servers: str, properties: Mapping[str, str]
     ) -> None:
         self._spark = spark
-        self._settings = settings
+        self._plan = plan
         self._bootstrap_servers = bootstrap_servers
         self._properties = dict(properties)
 
     def run_reading_tasks(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         """Runs one Spark job for the assignments. Where Spark gives the job up as a whole, all of them have failed with its reason."""
         task = ReadingTask(
-            self._settings,
-            tuple(shares(assignments, self._settings.number("tasks.max"))),
+            self._plan,
+            tuple(shares(assignments, self._plan.tasks_max)),
             self._bootstrap_servers,
             self._properties,
         )
@@ -120,10 +120,10 @@ class SparkSource:
     """Spark's Kafka source. `kafka` are the consumer's Java properties, as Spark takes them behind `kafka.`."""
 
     def __init__(
-        self, spark: SparkSession, settings: Settings, *, bootstrap_servers: str, kafka: Mapping[str, str] | None = None
+        self, spark: SparkSession, plan: TaskPlan, *, bootstrap_servers: str, kafka: Mapping[str, str] | None = None
     ) -> None:
         self._spark = spark
-        self._settings = settings
+        self._plan = plan
         self._options = {"kafka.bootstrap.servers": bootstrap_servers}
         self._options |= {f"kafka.{name}": value for name, value in {**FETCH, **(kafka or {})}.items()}
         _tune(spark)
@@ -149,11 +149,11 @@ class SparkSource:
         rows = _answer(lambda: [row.report for row in reports.collect()])
         found = {outcome.topic_partition: outcome for outcome in map(outcome_of, rows)}
         # a range without records, only gaps, reaches no task
-        return [found.get(one.topic_partition) or process(self._settings, one, []) for one in assignments]
+        return [found.get(one.topic_partition) or process(self._plan, one, []) for one in assignments]
 
     def task(self, assignments: Sequence[Assignment]) -> Task:
         """What has to be done with the records of the assignments."""
-        return Task(self._settings, tuple(assignments))
+        return Task(self._plan, tuple(assignments))
 
     def first_batches(self, wanted: Assignment) -> list[pa.RecordBatch]:
         """The first records of a range in order, here instead of in a task, as `Task.run` takes them: all, or `BYTES_PER_READ` of them.
@@ -165,8 +165,10 @@ class SparkSource:
         return list(table.to_batches(max_chunksize=ROWS_PER_BATCH))
 
     def _records(self, assignments: Sequence[Assignment]) -> DataFrame:
-        scope = read_scope(self._settings)
-        return self.frame(assignments, headers=scope is not ReadScope.VALUES).select(*_columns(scope))
+        scope, topics = self._plan.scope, {wanted.topic_partition.topic for wanted in assignments}
+        # one more column costs as a step of the work: a topic's name 6 % of all
+        named = [F.col("topic")] if len(topics) > 1 else []
+        return self.frame(assignments, headers=scope is not ReadScope.VALUES).select(*named, *_columns(scope))
 
     def frame(self, assignments: Sequence[Assignment], *, headers: bool = True) -> DataFrame:
         """Kafka's records in the assignments' ranges, unprocessed."""
@@ -209,8 +211,8 @@ def _answer(ask: Callable[[], T]) -> T:
 
 
 def _columns(scope: ReadScope) -> list[Column]:
-    """What crosses from Spark to Python for each record, in narrow columns: one more costs as a step of the work."""
-    wanted = [*map(F.col, ("topic", "partition", "offset", "value")), F.unix_millis("timestamp").alias("timestamp")]
+    """What crosses from Spark to Python for each record, beside its topic where there are several."""
+    wanted = [*map(F.col, ("partition", "offset", "value")), F.unix_millis("timestamp").alias("timestamp")]
     if scope is ReadScope.ENVELOPES:
         # an empty list instead of null: on the way to Python a column of null lists takes 30 microseconds a record, five times all else
         headers = F.coalesce(F.col("headers"), F.array().cast(HEADERS))
@@ -248,7 +250,7 @@ class DriverSource:
     def _outcome(self, wanted: Assignment) -> TaskOutcome:
         task = self._spark.task([wanted])
         rows = [row for batch in task.run(self._batches(wanted)) for row in batch.column(0).to_pylist()]
-        return outcome_of(rows[0]) if rows else process(task.settings, wanted, [])
+        return outcome_of(rows[0]) if rows else process(task.plan, wanted, [])
 
     def _batches(self, wanted: Assignment) -> Iterator[pa.RecordBatch]:
         start = wanted.first_unread
@@ -312,9 +314,9 @@ class UnreadableFallback:
     A topic-partition that Spark could not read once is read here from then on, until a range of it holds nothing of the kind.
     """
 
-    def __init__(self, by_spark: ReadRanges, settings: Settings, records: PlainReader) -> None:
+    def __init__(self, by_spark: ReadRanges, plan: TaskPlan, records: PlainReader) -> None:
         self._by_spark = by_spark
-        self._settings = settings
+        self._plan = plan
         self._records = records
         self._here: set[TopicPartition] = set()
 
@@ -344,7 +346,7 @@ class UnreadableFallback:
                 is_beyond_spark |= latest is not None and latest > LATEST_MS
                 yield batch
 
-        outcome = process(self._settings, wanted, watched())
+        outcome = process(self._plan, wanted, watched())
         if not is_beyond_spark:
             self._here.discard(wanted.topic_partition)
         return outcome

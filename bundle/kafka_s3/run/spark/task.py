@@ -26,18 +26,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.report_form import outcome_text
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.errors import EngineDied, SinkError, TaskTimedOut
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.process import start_daemon
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.failures import AFTER_DEATH
-from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.conversion import names_schemas, reads_envelopes
-from kafka_s3.run.wiring.pipeline import has_reporter, make_pipeline
+from kafka_s3.run.wiring.pipeline import TaskPlan
 from kafka_s3.store.s3 import S3Store
 
 NO_TIMESTAMP_MS: Final = -1
@@ -70,11 +66,6 @@ class TaskTime:
 
     seconds: float
     begun_s: float = field(default_factory=time.monotonic)
-
-    @classmethod
-    def of_task(cls, settings: Settings) -> TaskTime:
-        """The time of a task that begins now (`task.timeout.ms`)."""
-        return cls(settings.number("task.timeout.ms") / 1000)
 
     def is_late(self) -> bool:
         """Whether no more should be begun."""
@@ -131,7 +122,7 @@ class ReadingTask:
     `shares` are what each task reads; `properties` the consumer's, by their Java names.
     """
 
-    settings: Settings
+    plan: TaskPlan
     shares: tuple[tuple[Assignment, ...], ...]
     bootstrap_servers: str
     properties: Mapping[str, str] = field(repr=False)
@@ -147,9 +138,9 @@ class ReadingTask:
         if is_repeated():
             yield from (died(wanted.topic_partition) for wanted in share)
             return
-        limit, done = TaskTime.of_task(self.settings), 0
+        limit, done = TaskTime(self.plan.timeout_s), 0
         try:
-            for outcome in within(limit, self._process_share(share, limit), give_up=lambda: give_up(self.settings)):
+            for outcome in within(limit, self._process_share(share, limit), give_up=lambda: give_up(self.plan)):
                 done += 1
                 yield outcome
         except SinkError as error:
@@ -159,11 +150,11 @@ class ReadingTask:
     def _process_share(self, share: tuple[Assignment, ...], limit: TaskTime) -> Iterator[TaskOutcome]:
         from kafka_s3.kafka.reader.reader import RangeReader  # here: the driver need not load and compile it
 
-        reader = RangeReader(self.bootstrap_servers, self.properties, read_scope(self.settings))
+        reader = RangeReader(self.bootstrap_servers, self.properties, self.plan.scope)
         ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
         with closing(reader.read_ranges(ranges)) as readings:
             for wanted, (_, batches) in zip(share, readings, strict=True):
-                yield postponed_report(wanted) if limit.is_late() else process(self.settings, wanted, batches, limit)
+                yield postponed_report(wanted) if limit.is_late() else process(self.plan, wanted, batches, limit)
 
 
 def _about(wanted: Assignment, error: SinkError) -> SinkError:
@@ -172,37 +163,25 @@ def _about(wanted: Assignment, error: SinkError) -> SinkError:
     return error if str(wanted.topic_partition) in text else type(error)(f"{wanted.topic_partition}: {text}")
 
 
-def read_scope(settings: Settings) -> ReadScope:
-    """How much of each record is read: keys and headers where they are stored, or where a record may become a dead letter.
-
-    Without tolerance a reporter makes dead letters, too: of null values, and of the record at which the sink stops.
-    """
-    tolerant = settings.text("errors.tolerance") == "all"
-    if tolerant or has_reporter(settings) or reads_envelopes(settings):
-        return ReadScope.ENVELOPES
-    return ReadScope.SCHEMA_NAMES if names_schemas(settings) else ReadScope.VALUES
-
-
 @dataclass(frozen=True)
 class Task:
-    """The function that Spark ships to its workers for records that Spark reads: settings (secrets inside, never in Spark's configuration)
-    and the assignments of the whole job.
-    """
+    """The function that Spark ships to its workers for records that Spark reads, with the assignments of the whole job."""
 
-    settings: Settings
+    plan: TaskPlan
     assignments: tuple[Assignment, ...]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row per topic-partition of this task: its outcome. Raises TaskTimedOut."""
         gc.set_threshold(COLLECT_AFTER)
-        limit = TaskTime.of_task(self.settings)
-        outcomes = within(limit, self._outcomes(batches, limit), give_up=lambda: give_up(self.settings))
+        limit = TaskTime(self.plan.timeout_s)
+        outcomes = within(limit, self._outcomes(batches, limit), give_up=lambda: give_up(self.plan))
         yield from map(report_row, outcomes)
         forget_archives()
 
     def _outcomes(self, batches: Iterable[pa.RecordBatch], limit: TaskTime) -> Iterator[TaskOutcome]:
         wanted, repeated = {one.topic_partition: one for one in self.assignments}, is_repeated()
-        for topic_partition, group in itertools.groupby(by_topic_partition(batches), key=itemgetter(0)):
+        cut = by_topic_partition(batches, one_topic=self.assignments[0].topic_partition.topic)
+        for topic_partition, group in itertools.groupby(cut, key=itemgetter(0)):
             if repeated:
                 yield died(topic_partition)
             elif limit.is_late():
@@ -210,17 +189,25 @@ class Task:
                     pass
                 yield postponed_report(wanted[topic_partition])
             else:
-                yield process(self.settings, wanted[topic_partition], (batch for _, batch in group), limit)
+                yield process(self.plan, wanted[topic_partition], (batch for _, batch in group), limit)
 
 
-def by_topic_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """The batches as the pipeline takes them, cut where a topic-partition ends and the next begins."""
+def by_topic_partition(
+    batches: Iterable[pa.RecordBatch], *, one_topic: str
+) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """The batches as the pipeline takes them, cut where a topic-partition ends and the next begins. Without a column that names the topic
+    all are of `one_topic`.
+    """
     for batch in batches:
-        topics, partitions = batch.column("topic").dictionary_encode(), batch.column("partition").to_numpy()
-        changes = (np.diff(topics.indices.to_numpy()) != 0) | (np.diff(partitions) != 0)
+        partitions = batch.column("partition").to_numpy()
+        changes = np.diff(partitions) != 0
+        topics = batch.column("topic").dictionary_encode() if "topic" in batch.schema.names else None
+        if topics is not None:
+            changes |= np.diff(topics.indices.to_numpy()) != 0
         starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batch)] if len(batch) else []
         for start, stop in pairwise(starts):
-            yield TopicPartition(topics[start].as_py(), int(partitions[start])), _with_null_times(batch[start:stop])
+            topic = one_topic if topics is None else topics[start].as_py()
+            yield TopicPartition(topic, int(partitions[start])), _with_null_times(batch[start:stop])
 
 
 def _with_null_times(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -234,21 +221,21 @@ def _with_null_times(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def process(
-    settings: Settings, wanted: Assignment, batches: Iterable[pa.RecordBatch], limit: TaskTime | None = None
+    plan: TaskPlan, wanted: Assignment, batches: Iterable[pa.RecordBatch], limit: TaskTime | None = None
 ) -> TaskOutcome:
     """The outcome of a range whose records are at hand in this process; a report has the requests that the store has sent for it."""
-    pipeline, store = tools(settings)
-    outcome = pipeline.outcome(wanted, batches, store, is_late=(limit or TaskTime.of_task(settings)).is_late)
+    pipeline, store = tools(plan)
+    outcome = pipeline.outcome(wanted, batches, store, is_late=(limit or TaskTime(plan.timeout_s)).is_late)
     return replace(outcome, requests=store.requests.taken()) if isinstance(outcome, TaskReport) else outcome
 
 
-def give_up(settings: Settings) -> None:
+def give_up(plan: TaskPlan) -> None:
     """A task of this process hangs: it ends where it asks the bucket or Kafka for anything more, and the next one has tools of its own."""
     from kafka_s3.kafka.reader.consumer import abandon_consumers
 
-    _, store = tools(settings)
+    _, store = tools(plan)
     store.retire()
-    _cached_tools.cache_clear()
+    tools.cache_clear()
     abandon_consumers()
 
 
@@ -257,32 +244,12 @@ def report_row(outcome: TaskOutcome) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([outcome_text(outcome)])], names=["report"])
 
 
-def tools(settings: Settings) -> tuple[Pipeline, S3Store]:
-    """Pipeline and store, kept for the life of the Python worker: the same configuration comes with every job."""
-    return _cached_tools(_Key(settings))
-
-
-class _Key:
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self._identity = (tuple(sorted(settings.source.items())), tuple(sorted(settings.worker.items())))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Key)
-            and self._identity == other._identity
-            and self.settings.values == other.settings.values
-        )
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-
 @lru_cache(maxsize=SINKS)
-def _cached_tools(key: _Key) -> tuple[Pipeline, S3Store]:
-    tools = make_pipeline(key.settings), S3Store(store_options(key.settings))
+def tools(plan: TaskPlan) -> tuple[Pipeline, S3Store]:
+    """Pipeline and store, kept for the life of the Python worker: the same configuration comes with every job."""
+    made = plan.make_tools()
     gc.freeze()  # Spark's worker collects garbage after every task: not over all modules each time, a tenth of a second
-    return tools
+    return made
 
 
 def forget_archives() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from kafka_s3.followers.delta.copying import CachedColumns, Copying, SparkTables
 from kafka_s3.followers.delta.follower import Catalog, ChangeReporter, DeltaTables, Registering, TableWriter
 from kafka_s3.followers.delta.guard import ExpectedColumns, GuardedSource, ReadableTable
 from kafka_s3.followers.delta.planner import APP, TableLayout, TablePlanner
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem, TableError
 from kafka_s3.model.protocols import Source
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -24,6 +24,8 @@ from kafka_s3.store.client import RustOptions
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
+    from kafka_s3.engine.log.log import CommitLog
+    from kafka_s3.followers.delta.maintain import Chores, Maintained
     from kafka_s3.followers.delta.table import Table
 
     Tables: TypeAlias = Callable[[str], Table]
@@ -93,6 +95,32 @@ def _location(spark: Spark, layout: TableLayout, topic: str) -> str:
 def written_by_spark(settings: Settings) -> bool:
     """Whether Spark writes the tables, as copies."""
     return settings.text("delta.writer") == SPARK
+
+
+def why_not_maintained(settings: Settings) -> str | None:
+    """Why the sink has no tables that are maintained from here, for a person; None: it may have some."""
+    if not settings.flag("delta.enable"):
+        return f"{settings.name} keeps no Delta tables (delta.enable=false)."
+    if written_by_spark(settings):
+        names = settings.text("delta.table.name")
+        return f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM {names} there."
+    return None
+
+
+def maintain_tables(
+    settings: Settings, store: ObjectStore, log: CommitLog, *, topics: Sequence[str], chores: Chores, dry_run: bool
+) -> Iterator[tuple[str, Maintained | TableError | None]]:
+    """Maintains each topic's table, or only looks at it: what was done, None where there is no table yet, or what kept it from that."""
+    from kafka_s3.followers.delta.maintain import Maintenance
+
+    table, work = tables_of(settings, store), Maintenance(store, log, table_layout(settings))
+    for topic in topics:
+        done: Maintained | TableError | None
+        try:
+            done = (work.inspect if dry_run else work.run)(table(topic), chores, topic=topic)
+        except TableError as error:
+            done = error
+        yield topic, done
 
 
 def position_key(settings: Settings) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafka_s3 import __version__
 from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, FORMAT_GROUP
@@ -48,8 +49,19 @@ from kafka_s3.objects.block_gzip import block_gzip_format
 from kafka_s3.objects.format import Format, sidecar
 from kafka_s3.objects.parquet import parquet_format
 from kafka_s3.objects.text import byte_array_format, json_format
-from kafka_s3.run.wiring.conversion import block_gzip_of, inflated_columns, record_converters
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.conversion import (
+    block_gzip_of,
+    inflated_columns,
+    names_schemas,
+    reads_envelopes,
+    record_converters,
+)
 from kafka_s3.run.wiring.partitioning import directory, extractor, fields, partitioner, uses_time, writes_nulls
+from kafka_s3.store.s3 import S3Store
+
+if TYPE_CHECKING:
+    from kafka_s3.kafka.reader.settings import ReadScope
 
 
 def make_pipeline(settings: Settings) -> Pipeline:
@@ -77,6 +89,56 @@ def make_pipeline(settings: Settings) -> Pipeline:
         fingerprint=fingerprint(settings),
         inflates=inflated_columns(settings),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class TaskPlan:
+    """What Spark's tasks need of a configuration: it is shipped to workers, secrets inside, and never in Spark's configuration.
+
+    Plans of the same settings are equal, so that a worker keeps what it has made for one. `scope` is how much is read of each record,
+    `tasks_max` how many tasks may run at once.
+    """
+
+    settings: Settings = field(repr=False)
+    scope: ReadScope
+    timeout_s: float
+    tasks_max: int
+
+    def make_tools(self) -> tuple[Pipeline, S3Store]:
+        """The pipeline, and the bucket."""
+        return make_pipeline(self.settings), S3Store(store_options(self.settings))
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return tuple(sorted(self.settings.source.items())), tuple(sorted(self.settings.worker.items()))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is of the same settings."""
+        if not isinstance(other, TaskPlan):
+            return NotImplemented
+        return self._identity == other._identity and self.settings.values == other.settings.values
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+
+def task_plan(settings: Settings) -> TaskPlan:
+    """The plan of resolved settings."""
+    timeout_s, tasks_max = settings.number("task.timeout.ms") / 1000, settings.number("tasks.max")
+    return TaskPlan(settings, read_scope(settings), timeout_s, tasks_max)
+
+
+def read_scope(settings: Settings) -> ReadScope:
+    """How much of each record is read: keys and headers where they are stored, or where a record may become a dead letter.
+
+    Without tolerance a reporter makes dead letters, too: of null values, and of the record at which the sink stops.
+    """
+    from kafka_s3.kafka.reader.settings import ReadScope  # loads confluent_kafka, for those that read from Kafka only
+
+    tolerant = settings.text("errors.tolerance") == "all"
+    if tolerant or has_reporter(settings) or reads_envelopes(settings):
+        return ReadScope.ENVELOPES
+    return ReadScope.SCHEMA_NAMES if names_schemas(settings) else ReadScope.VALUES
 
 
 def _routed_naming(settings: Settings) -> Callable[[str], ObjectNames] | None:

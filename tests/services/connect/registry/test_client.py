@@ -10,6 +10,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -78,7 +79,7 @@ def test_a_schema_is_found_by_guid(registry, connect):
 def test_metadata_comes_along(registry, connect):
     body = {"schema": ORDER, "metadata": {"properties": {"owner": "acme", "confluent:version": "3"}}}
     registry.store.register("orders-value", body)
-    assert connect(registry).by_id(1).properties == {"owner": "acme", "confluent:version": "3"}
+    assert dict(connect(registry).by_id(1).metadata) == {"owner": "acme", "confluent:version": "3"}
 
 
 def test_what_confluents_serializer_writes_names_a_schema_that_the_client_finds(registry, connect):
@@ -466,7 +467,7 @@ def test_a_registrys_redirect_is_not_followed_so_no_password_goes_elsewhere() ->
         thread.start()
         try:
             options = RegistryOptions((f"http://ann:canary@127.0.0.1:{server.server_port}",), retries=0, backoff_ms=1)
-            with RegistryClient(options) as client, pytest.raises(RegistryError) as error:
+            with closing(RegistryClient(options)) as client, pytest.raises(RegistryError) as error:
                 client.by_id(1)
         finally:
             server.shutdown()

@@ -21,10 +21,9 @@ from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.engine.control.stored_settings import store_config
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.bucket import store_options, stored_config
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.run.wiring.sink_folder import stored_config
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from kafka_s3.testing.services.registry import EmbeddedRegistry

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_s3.run.java.cache import cache_folder
-from kafka_s3.run.java.java import STANDS_FOR, ClassArchive, find_java
+from kafka_s3.run.java.java import JARS_FILE, ClassArchive, find_java
 from kafka_s3.run.spark.class_archive import spark_classes
 from kafka_s3.testing.services.kafka import kafka_classes
 
@@ -40,7 +40,7 @@ def test_the_first_start_on_a_machine_makes_the_archive(
     shutil.copytree(own / "jars", cache_folder() / "jars")
     gone = cache_folder() / "classes" / "0123456789ab"
     gone.mkdir(parents=True)
-    (gone / STANDS_FOR).write_text(f"{tmp_path / 'environment' / 'jars'} 1")
+    (gone / JARS_FILE).write_text(f"{tmp_path / 'environment' / 'jars'} 1")
     told: list[str] = []
     (option, silent) = archive().options(find_java(), told.append)
     assert [f"{archive().name.lower()}.jsa" in option, len(told), gone.exists()] == [True, 1, False]

@@ -13,6 +13,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, OpenState
 from kafka_s3.run.spark.source import BYTES_PER_READ, DriverSource, SparkSource
+from kafka_s3.run.wiring.pipeline import task_plan
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
 
@@ -34,7 +35,7 @@ def test_large_records_are_read_in_pieces_of_64_mib_and_all_of_them(
         "kafka.bootstrap.servers": kafka.bootstrap_servers, "flush.size": "1000", "tasks.run.on": "driver",
     }  # fmt: skip
     settings = resolved(validate(config).usable())
-    spark_source = SparkSource(spark, settings, bootstrap_servers=kafka.bootstrap_servers)
+    spark_source = SparkSource(spark, task_plan(settings), bootstrap_servers=kafka.bootstrap_servers)
     wanted = Assignment(TopicPartition(name, 0), 0, count, (Delivery(0, count),), close=Reason.FLUSH_NOW)
 
     first = spark_source.first_batches(wanted)

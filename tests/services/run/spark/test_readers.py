@@ -29,6 +29,7 @@ from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.run.spark.source import SparkSource
 from kafka_s3.run.spark.task import by_topic_partition
+from kafka_s3.run.wiring.pipeline import task_plan
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, produce
@@ -88,9 +89,9 @@ class BySpark:
             "errors.tolerance": "all",
         }  # fmt: skip
         settings = resolved(validate(config).usable())
-        source = SparkSource(self.spark, settings, bootstrap_servers=self.servers, kafka=consumer)
+        source = SparkSource(self.spark, task_plan(settings), bootstrap_servers=self.servers, kafka=consumer)
         wanted = Assignment(TopicPartition(name, 0), start, until, (Delivery(0, until),))
-        return rows(batch for _, batch in by_topic_partition(source.first_batches(wanted)))
+        return rows(batch for _, batch in by_topic_partition(source.first_batches(wanted), one_topic=name))
 
 
 def rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:

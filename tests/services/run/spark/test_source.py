@@ -21,6 +21,7 @@ from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.run.spark.launch import ReaderChoice, SparkEngine, Trial
 from kafka_s3.run.spark.source import TASKS_AT_LEAST, ReadRanges, SparkSource, TasksSource, shares
+from kafka_s3.run.wiring.pipeline import task_plan
 from kafka_s3.testing.services.process import free_ports
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
@@ -56,7 +57,7 @@ def engine(parts: Callable[[str], Settings], kafka: EmbeddedKafka, spark: SparkS
     """Spark's own Kafka source."""
 
     def make(topics: str, **consumer: str) -> SparkSource:
-        return SparkSource(spark, parts(topics), bootstrap_servers=kafka.bootstrap_servers, kafka=consumer)
+        return SparkSource(spark, task_plan(parts(topics)), bootstrap_servers=kafka.bootstrap_servers, kafka=consumer)
 
     return make
 
@@ -70,8 +71,10 @@ def either(
     def make(topics: str, **consumer: str) -> ReadRanges:
         servers, settings = kafka.bootstrap_servers, parts(topics)
         if request.param == "tasks":
-            return TasksSource(spark, settings, bootstrap_servers=servers, properties=consumer).run_reading_tasks
-        return SparkSource(spark, settings, bootstrap_servers=servers, kafka=consumer).run_job
+            return TasksSource(
+                spark, task_plan(settings), bootstrap_servers=servers, properties=consumer
+            ).run_reading_tasks
+        return SparkSource(spark, task_plan(settings), bootstrap_servers=servers, kafka=consumer).run_job
 
     return make
 
@@ -195,7 +198,7 @@ def test_a_task_reads_many_quiet_topic_partitions(
     partitions = 3 * TASKS_AT_LEAST
     name = topic("quiet", partitions)
     produce(kafka.bootstrap_servers, name, [Given(document(n=n), n % partitions) for n in range(partitions * 4)])
-    source = TasksSource(spark, parts(name), bootstrap_servers=kafka.bootstrap_servers, properties={})
+    source = TasksSource(spark, task_plan(parts(name)), bootstrap_servers=kafka.bootstrap_servers, properties={})
     reports = source.run_reading_tasks([wanted(name, n, start=0, until=4) for n in range(partitions)])
     facts = [(report.topic_partition.partition, report.read, report.frontier) for report in reports]
     assert sorted(facts) == [(n, 4, 3) for n in range(partitions)]
@@ -209,10 +212,10 @@ def test_a_reader_that_tasks_can_use_is_chosen_once_and_said(
     told: list[tuple[str, str]] = []
 
     def chosen(**properties: str) -> Source:
-        servers, settings = kafka.bootstrap_servers, parts(name)
+        servers, plan = kafka.bootstrap_servers, task_plan(parts(name))
         choice = ReaderChoice(
-            TasksSource(spark, settings, bootstrap_servers=servers, properties=properties).run_reading_tasks,
-            SparkSource(spark, settings, bootstrap_servers=servers).run_job, check=partial(Trial(servers, properties).check, spark),
+            TasksSource(spark, plan, bootstrap_servers=servers, properties=properties).run_reading_tasks,
+            SparkSource(spark, plan, bootstrap_servers=servers).run_job, check=partial(Trial(servers, properties).check, spark),
             brokers=KafkaBrokers(servers), decided=lambda choice, reason: told.append((choice, reason)),
         )  # fmt: skip
         return SparkEngine(spark, choice.choose, lambda *_: None)

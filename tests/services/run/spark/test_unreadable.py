@@ -16,6 +16,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.spark.source import DriverSource, SparkSource
+from kafka_s3.run.wiring.pipeline import task_plan
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
@@ -79,7 +80,7 @@ def test_a_time_in_nanoseconds_is_written_like_any_other(
 def test_sparks_failure_is_no_outage_of_kafka(
     settings: Callable[..., Settings], spark: SparkSession, kafka: EmbeddedKafka, times: str, on_driver: bool
 ) -> None:
-    engine = SparkSource(spark, settings(), bootstrap_servers=kafka.bootstrap_servers)
+    engine = SparkSource(spark, task_plan(settings()), bootstrap_servers=kafka.bootstrap_servers)
     wanted = Assignment(TopicPartition(times, 0), 0, 4, (Delivery(0, 4),))
     with pytest.raises(UnreadableRecord, match="cannot read a record, however often it tries"):
         (DriverSource(engine).run_on_driver if on_driver else engine.run_job)([wanted])

@@ -32,9 +32,9 @@ from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, Storage
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.run.wiring.sink_folder import stored_config
 from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
 from tests.support.memory_world import BASE, World, settings_of

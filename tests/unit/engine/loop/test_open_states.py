@@ -18,6 +18,7 @@ from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFil
 from kafka_s3.model.errors import Fenced, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import OpenState, Tail
+from kafka_s3.ops.positions import write_positions
 from kafka_s3.store.faults import Fault, Moment, raising
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -108,6 +109,26 @@ def test_a_new_driver_drops_open_files_that_do_not_hold_and_says_why(happened: C
     assert not states(world)
     if happened not in {damaged, of_another_form, missing}:  # of what cannot be read the uploads are swept
         assert not world.store.uploads
+
+
+def test_open_files_without_a_dead_letter_are_read_again_where_a_position_was_set_ahead_and_back() -> None:
+    world = World({**CONFIG, **TOLERANT})
+    world.start()
+    world.add(range(2))
+    world.kafka.add(ORDERS, MemoryRecord(2, START_MS, None, b"{oops"))
+    world.add([3])
+    world.sink.poll_and_commit()
+    assert world.entries()[-1].progress[ORDERS].recorded.ranges == ((2, 2),)
+    for offset in (3, 0):
+        write_positions(world.log(), world.kafka, {ORDERS: offset})
+    told = Warnings()
+    world.start(observer=told)
+    world.add([4])
+    world.sink.poll_and_commit()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert list(world.numbers().values()) == [[0, 1, 3, 4]]
+    assert world.frontier() == 5
+    assert "because the position was set since, and dead letters that they do without are tried again" in told.texts[0]
 
 
 def test_a_driver_that_was_not_stopped_goes_on_where_the_last_task_stopped() -> None:

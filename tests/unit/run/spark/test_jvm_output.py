@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from kafka_s3.run.spark.session import into_log, worth_telling
+from kafka_s3.run.spark.session import into_log, is_worth_logging
 from tests.support.waiting import eventually
 
 
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
     ],
 )
 def test_what_every_start_says_is_not_told(line: str) -> None:
-    assert not worth_telling(line)
+    assert not is_worth_logging(line)
 
 
 def test_what_is_written_to_the_descriptor_is_told_by_the_log(caplog: pytest.LogCaptureFixture) -> None:

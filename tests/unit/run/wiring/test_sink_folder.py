@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of, named_folder
+from kafka_s3.run.wiring.bucket import SinkFolder, folder_of, named_folder, store_options
 from kafka_s3.store.options import ANSWER_S
 from kafka_s3.store.s3 import S3Store
 from tests.support.memory_world import settings_of

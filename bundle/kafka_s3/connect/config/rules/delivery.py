@@ -96,15 +96,16 @@ def _static_keys_are_complete(settings: Settings) -> Iterator[Problem]:
 
 def _customer_key_fits(settings: Settings) -> Iterator[Problem]:
     key = settings.secret("s3.sse.customer.key")
-    if key and key.reveal() and not _is_customer_key(key.reveal()):
+    if key and key.reveal() and not is_customer_key(key.reveal()):
         yield problem(
             "s3.sse.customer.key", "must be the base64 form of 32 bytes.", "`openssl rand -base64 32` makes one."
         )
 
 
-def _is_customer_key(text: str) -> bool:
+def is_customer_key(text: str) -> bool:
+    """Whether a text is the base64 form of a key of that length."""
     try:
-        return len(base64.b64decode(text, validate=True)) == CUSTOMER_KEY_BYTES
+        return len(base64.b64decode(text.strip(), validate=True)) == CUSTOMER_KEY_BYTES
     except (binascii.Error, ValueError):
         return False
 

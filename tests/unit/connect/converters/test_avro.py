@@ -1,4 +1,4 @@
-"""However Avro payloads are decoded, in columns or one by one, the records, values, failures and bodies are the same."""
+"""Are the columns of Avro payloads those of the values, and which steps walk them?"""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.converters.avro import AvroColumns, AvroPayloads, columns_for
+from kafka_s3.connect.converters import avro_loops as loops
+from kafka_s3.connect.converters.avro import AvroColumns, AvroPayloads, Program, Step, columns_for
+from kafka_s3.connect.converters.avro_loops import ARRAY, BRANCH, ITEM, LONG, NONE, RECORD, STRING, UNION
 from kafka_s3.connect.converters.converter import Payloads
 from kafka_s3.connect.records.values import AvroBodies
 from kafka_s3.connect.schemas.arrow import arrow_table, python_rows
-from kafka_s3.connect.schemas.avro_types import AvroOptions
+from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro
+from kafka_s3.connect.schemas.avro_types import AvroOptions, read_types
 from kafka_s3.connect.schemas.avro_values import Datum, long_bytes, measuring_decoder
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
@@ -31,10 +34,10 @@ from tests.support.examples import examples
 
 Typed = tuple[Any, st.SearchStrategy[Any]]
 """An Avro type and its data, as fastavro takes them."""
-LONG = st.integers(-(2**63), 2**63 - 1)
+LONGS = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
 SCALARS: list[Typed] = [
-    ("long", LONG),
+    ("long", LONGS),
     ("int", INT),
     ("string", st.text(max_size=6)),
     ("bytes", st.binary(max_size=6)),
@@ -43,7 +46,7 @@ SCALARS: list[Typed] = [
     ("boolean", st.booleans()),
     ({"type": "int", "logicalType": "date"}, INT),
     ({"type": "int", "logicalType": "time-millis"}, INT),
-    ({"type": "long", "logicalType": "timestamp-millis"}, LONG),
+    ({"type": "long", "logicalType": "timestamp-millis"}, LONGS),
 ]
 
 
@@ -465,7 +468,7 @@ def test_positions_and_slices_of_bodies_keep_values_columns_and_bytes_together()
         {"type": "record", "name": "Empty", "fields": []},
         {"type": "array", "items": {"type": "record", "name": "Empty", "fields": []}},
         ["null"],
-        entries(count(), ("long", LONG))[0]
+        entries(count(), ("long", LONGS))[0]
         | {
             "items": {
                 "type": "record",
@@ -525,3 +528,51 @@ def test_a_recursive_schema_is_refused_when_the_decoder_is_made() -> None:
 
     with pytest.raises(SchemaError, match="contains itself"):
         decoder(node)
+
+
+def program(*fields: tuple[str, Any], names: frozenset[str] | None = None) -> Program:
+    avro = {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+    schema = connect_schema_of_avro(avro, options=AvroOptions())
+    assert schema is not None
+    return Program(read_types(avro), schema, names)
+
+
+def cells(line: str) -> list[str]:
+    """A line of the docstring's table, whose columns are four to eight wide."""
+    widths, found = (6, 8, 6, 8, 7, 6, 2), []
+    for width in widths:
+        cell, line = line[:width].strip(), line[width:]
+        found.append(cell)
+    return found
+
+
+def test_the_steps_are_those_of_the_interpreters_docstring() -> None:
+    assert loops.__doc__ is not None
+    shown = [cells(line) for line in loops.__doc__.splitlines() if line[:2] in ("0 ", "1 ", "2 ", "3 ")][:4]
+    kinds = {LONG: "LONG", ARRAY: "ARRAY", STRING: "STRING", ITEM: "ITEM"}
+    made = program(("n", "long"), ("t", {"type": "array", "items": ["null", "string"]}))
+    steps = [(at, kinds[s.kind], s.null, s.column, s.level, s.jump, s.of) for at, s in enumerate(made.steps)]
+
+    assert [["" if cell == NONE else str(cell) for cell in row] for row in steps] == shown
+    assert made.levels == [0, 0, 1]
+
+
+def test_the_types_of_a_union_stand_each_behind_a_branch() -> None:
+    inner = {"type": "record", "name": "I", "fields": [{"name": "s", "type": "string"}]}
+    steps = program(("u", ["long", "null", inner])).steps
+
+    assert steps == [
+        Step(UNION, branches=3, null=1, size=0, column=0, level=0, jump=6, of=NONE),
+        Step(BRANCH, branches=0, null=NONE, size=0, column=NONE, level=0, jump=3, of=0),
+        Step(LONG, branches=0, null=NONE, size=0, column=1, level=0, jump=3, of=NONE),
+        Step(BRANCH, branches=0, null=NONE, size=2, column=NONE, level=0, jump=6, of=0),
+        Step(RECORD, branches=0, null=NONE, size=0, column=2, level=0, jump=6, of=NONE),
+        Step(STRING, branches=0, null=NONE, size=0, column=3, level=0, jump=6, of=NONE),
+    ]
+
+
+def test_what_nobody_wants_is_walked_but_has_no_columns() -> None:
+    made = program(("a", {"type": "array", "items": "long"}), ("b", "long"), names=frozenset({"b"}))
+
+    assert [step.column for step in made.steps] == [NONE, NONE, NONE, 0]
+    assert (made.levels, made.wanted, len(made.children)) == ([0], [True, False], 1)
