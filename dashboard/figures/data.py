@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from kafka_s3.engine.control.status import SinkSnapshot, partition_positions
+from kafka_s3.engine.control.status import SinkSnapshot, partition_progress
 from kafka_s3.ops.positions import CAUSE
 from reading.frames import NO_TIME, SKIPPED, Frames, Reach, counted_files, taken
 from reading.groups import Numbers, groups_by
@@ -108,7 +108,7 @@ def lag_table(known: SinkSnapshot | None, reached: Reach) -> pd.DataFrame:
     has. `committed_ms` is the last commit with its records.
     """
     columns = ["topic", "partition", "frontier", "lag", "lag_s", "complete_ms", "committed_ms", "recorded"]
-    points = partition_positions(known) if known else []
+    points = partition_progress(known) if known else []
     looked, measured = looked_ms(known), known.heartbeat.lag if known and known.heartbeat else {}
     rows = []
     for point in points:

@@ -45,7 +45,7 @@ from kafka_s3.engine.control.status import (
     all_snapshots,
     check_sink,
     health,
-    partition_positions,
+    partition_progress,
     sink_id,
     snapshot_of,
 )
@@ -323,7 +323,7 @@ def detail_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
                 "dead_letters_ahead": point.dead_ahead,
                 "lag": point.lag,
             }
-            for point in partition_positions(known)
+            for point in partition_progress(known)
         ],
     }
 
@@ -335,7 +335,7 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
     yield styled(f"Sink {known.name} ({sink_id(bucket, known.name)}): ", (judged.state, colour), f"  {judged.reason}")
     for name, text in _facts(known, known.seen_ms):
         yield styled(f"  {name:<15}{text}")
-    points = partition_positions(known)
+    points = partition_progress(known)
     if not points:
         return
     names = ("partition", "frontier", "written up to", "dead letters ahead", "lag")

@@ -125,7 +125,7 @@ class SinkHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPosition:
+class PartitionProgress:
     """How far a sink is in one topic-partition: None where the log, or the heartbeat, does not say.
 
     A `lag` of 0 is given only where the sink polls again and again: of one that has ended nobody knows what came since (see `Lag`).
@@ -240,7 +240,7 @@ def _state(known: SinkSnapshot) -> tuple[SinkState, str]:
     return _alive(known, heartbeat)
 
 
-def partition_positions(known: SinkSnapshot) -> list[PartitionPosition]:
+def partition_progress(known: SinkSnapshot) -> list[PartitionProgress]:
     """Every topic-partition that the log or the heartbeat knows, in order."""
     progress = known.log.progress if known.log else {}
     lag: Mapping[TopicPartition, int] = known.heartbeat.lag if known.heartbeat else {}
@@ -249,7 +249,7 @@ def partition_positions(known: SinkSnapshot) -> list[PartitionPosition]:
     for tp in sorted({*progress, *lag}):
         here, behind = progress.get(tp), lag.get(tp)
         found.append(
-            PartitionPosition(
+            PartitionProgress(
                 tp,
                 frontier=here.frontier if here else None,
                 written=here.written if here else None,

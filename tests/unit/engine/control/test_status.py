@@ -11,14 +11,14 @@ from kafka_s3.engine.control.commands import CommandRequest, Control, ask_pause
 from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, HeartbeatWriter, Limits, Phase, Tally
 from kafka_s3.engine.control.status import (
     GREW_OFTEN,
-    PartitionPosition,
+    PartitionProgress,
     SinkSnapshot,
     SinkState,
     all_snapshots,
     check_line,
     health,
     limits_with,
-    partition_positions,
+    partition_progress,
     sink_id,
     sink_names,
     snapshot_of,
@@ -160,17 +160,17 @@ def test_every_topic_partition_of_log_and_heartbeat_has_a_line() -> None:
     other = TopicPartition("payments", 1)
     log = replace(LOG, progress={ORDERS: Progress(10, 9, OffsetSet.of([11]))})
     known = replace(KNOWN, log=log, heartbeat=replace(BEAT, lag={other: 4}))
-    assert partition_positions(known) == [
-        PartitionPosition(ORDERS, 10, 9, 1, None),
-        PartitionPosition(other, None, None, 0, 4),
+    assert partition_progress(known) == [
+        PartitionProgress(ORDERS, 10, 9, 1, None),
+        PartitionProgress(other, None, None, 0, 4),
     ]
 
 
 def test_no_lag_of_a_partition_is_told_only_while_somebody_looks() -> None:
     lag = {ORDERS: 0, TopicPartition("orders", 1): 7}
-    assert [one.lag for one in partition_positions(beat(lag=lag))] == [0, 7]
-    assert [one.lag for one in partition_positions(beat(lag=lag, phase=Phase.FAILED))] == [None, 7]
-    assert [one.lag for one in partition_positions(replace(beat(lag=lag), seen_ms=NOW + 75_000))] == [None, 7]
+    assert [one.lag for one in partition_progress(beat(lag=lag))] == [0, 7]
+    assert [one.lag for one in partition_progress(beat(lag=lag, phase=Phase.FAILED))] == [None, 7]
+    assert [one.lag for one in partition_progress(replace(beat(lag=lag), seen_ms=NOW + 75_000))] == [None, 7]
 
 
 @pytest.mark.parametrize(

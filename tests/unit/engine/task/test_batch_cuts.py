@@ -47,7 +47,7 @@ def test_how_records_are_cut_into_batches_does_not_decide_where_files_close(
 def _config(random: Random) -> dict[str, str]:
     by_time = {**TIME, "path.format": "'h'=HH-mm", "partition.duration.ms": "60000", "rotate.interval.ms": "200000"}
     by_time["rotate.file.on.partition.change"] = random.choice(["true", "false"])
-    rotation = {"flush.size": random.choice(["3", "9", "1000"]), "flush.bytes": random.choice(["-1", "1500"])}
+    rotation = {"flush.size": random.choice(["3", "9", "1000"]), "flush.bytes": random.choice(["-1", "600"])}
     cap = {"partitioner.max.open.files": random.choice(["-1", "1", "2", "3", "4", "7"])}
     return {**TOLERANT, **random.choice([FIELD, FIELD, by_time]), **rotation, **cap}
 
