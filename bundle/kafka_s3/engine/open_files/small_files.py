@@ -200,7 +200,7 @@ class SmallFiles:
         files._facts = LineFacts(*facts.copy())
         bounds = np.concatenate([[0], np.cumsum(files._facts.sizes)]).astype(np.int32)
         if isinstance(text, Spilled):
-            files.bytes, text = text.size, text.file.part(text.begin, text.end)
+            files.bytes, text = text.size, text.file.share(text.begin, text.end)
         else:
             files._in_memory = files.bytes = len(text)
         files._texts.append(_Text(np.arange(len(files)), bounds, text))

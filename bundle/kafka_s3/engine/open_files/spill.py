@@ -51,7 +51,7 @@ class SpillFile:
         self._left += 1
         return Spilled(self, begin, self._end)
 
-    def part(self, begin: int, end: int) -> Spilled:
+    def share(self, begin: int, end: int) -> Spilled:
         """Bytes that are in the file, for one upload more, which drops them by itself."""
         self._left += 1
         return Spilled(self, begin, end)

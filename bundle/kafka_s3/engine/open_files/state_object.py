@@ -117,7 +117,7 @@ class StateContent:
 
 @contextmanager
 def opened_state(store: ObjectStore, state: OpenState, folder: Path) -> Iterator[dict[str, Any]]:
-    """The document of a state; its bytes are `Bytes`, or `Spilled` below a folder for as long as this lasts or somebody takes a `part`.
+    """The document of a state; its bytes are `Bytes`, or `Spilled` below a folder for as long as this lasts or somebody takes a `share`.
 
     Raises StateUnusable, ObjectMissing, StorageError, LocalDiskError.
     """
@@ -148,11 +148,11 @@ def _fetched(store: ObjectStore, state: OpenState, seen: Callable[[bytes], None]
         yield piece
 
 
-def _document(part: Callable[[int, int], Bytes | Spilled], size: int, digest: bytes) -> dict[str, Any]:
-    head = in_memory(part(0, min(HEAD, size)))
+def _document(read: Callable[[int, int], Bytes | Spilled], size: int, digest: bytes) -> dict[str, Any]:
+    head = in_memory(read(0, min(HEAD, size)))
     if not head.startswith(MAGIC):
         raise StateUnusable("it is no state of open files, or one of another version")
-    if in_memory(part(size - CHECKSUM, size)) != digest:
+    if in_memory(read(size - CHECKSUM, size)) != digest:
         raise StateUnusable(DAMAGED)
     end = HEAD + int.from_bytes(head[len(MAGIC) :], "big")
 
@@ -160,9 +160,9 @@ def _document(part: Callable[[int, int], Bytes | Spilled], size: int, digest: by
         if set(value) != {_BYTES}:
             return value
         at, length = value[_BYTES]
-        return part(end + at, end + at + length)
+        return read(end + at, end + at + length)
 
-    document: dict[str, Any] = json.loads(in_memory(part(HEAD, end)), object_hook=filled)
+    document: dict[str, Any] = json.loads(in_memory(read(HEAD, end)), object_hook=filled)
     if document.get("format") != FORMAT:
         raise StateUnusable(f"it has format {document.get('format')}, and this version reads {FORMAT}")
     return document

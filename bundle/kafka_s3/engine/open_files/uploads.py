@@ -42,7 +42,7 @@ class FileUpload:
         upload.id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
         waiting = paused["waiting"]
         if isinstance(waiting, Spilled):
-            upload._spilled.append(waiting.file.part(waiting.begin, waiting.end))
+            upload._spilled.append(waiting.file.share(waiting.begin, waiting.end))
             upload._spilled_bytes = waiting.size
         else:
             upload.add(waiting)

@@ -17,10 +17,9 @@ from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.store.memory import MemoryStore
 from tests.support.configurations import FIELD, TIME, TOLERANT
-from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, pieces, settings_of
 
-SEEDS = examples(520)
+SEEDS = 520
 ROUTED = {
     "transforms": "t", "transforms.t.type": "io.confluent.connect.transforms.ExtractTopic$Value", "transforms.t.field": "to",
 }  # fmt: skip

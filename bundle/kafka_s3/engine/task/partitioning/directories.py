@@ -58,8 +58,8 @@ class SchemaDirectory:
         return f"schema_name={(run.schema.name if run.schema is not None else None) or 'null'}"
 
     def _around(self, directory: str, own: str) -> str:
-        parts = [own, directory]
-        return self.delimiter.join(parts if self.affix is Affix.PREFIX else reversed(parts))
+        names = [own, directory]
+        return self.delimiter.join(names if self.affix is Affix.PREFIX else reversed(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class InsideOnly:
         key = partial(self.naming.key, topic_partition, offset=LARGEST_OFFSET, extension=self.extension)
         judged = refusals([key(names[code]) for code in codes], state_prefix=self.state_prefix)
         slashed = "The directory {!r} begins with a slash, and so would leave its folder for many readers."
-        refused = {codes[place]: reason for place, reason in judged.items()}
+        refused = {codes[number]: reason for number, reason in judged.items()}
         refused |= {code: slashed.format(names[code]) for code in codes if names[code].startswith("/")}
         self._found_good.clear()
         self._found_good[topic_partition] = frozenset(names).difference(names[code] for code in refused)

@@ -37,11 +37,11 @@ class Encoded:
 
 def distinct(encoded: Encoded) -> Encoded:
     """The same with each name once: different values may make one path (`x/b=y` and `z`, `x` and `y/b=z`), and that is one directory."""
-    places = {name: place for place, name in enumerate(dict.fromkeys(encoded.names))}
-    if len(places) == len(encoded.names):
+    codes_of = {name: code for code, name in enumerate(dict.fromkeys(encoded.names))}
+    if len(codes_of) == len(encoded.names):
         return encoded
-    codes = np.array([*(places[name] for name in encoded.names), -1], np.int32)  # code -1 is the last of them, -1
-    return Encoded(codes[encoded.codes], list(places), encoded.failures)
+    codes = np.array([*(codes_of[name] for name in encoded.names), -1], np.int32)  # code -1 is the last of them, -1
+    return Encoded(codes[encoded.codes], list(codes_of), encoded.failures)
 
 
 def encoded_each(run: Run, times: Longs, directory: Callable[[Any, int], str]) -> Encoded:
@@ -50,15 +50,15 @@ def encoded_each(run: Run, times: Longs, directory: Callable[[Any, int], str]) -
     Where it raises ValueError, TypeError or LookupError, the record is a bad one, and the error's text says why.
     """
     codes = np.full(len(run), -1, np.int32)
-    places: dict[str, int] = {}
+    codes_of: dict[str, int] = {}
     failures: list[Failure] = []
     for row, (value, time) in enumerate(zip(run.values.objects(), times.tolist(), strict=True)):
         try:
-            codes[row] = places.setdefault(directory(value, time), len(places))
+            codes[row] = codes_of.setdefault(directory(value, time), len(codes_of))
         except (ValueError, TypeError, LookupError) as error:
             why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             failures.append(rejection(int(run.offsets[row]), f"The record has no directory: {why}"))
-    return Encoded(codes, list(places), failures)
+    return Encoded(codes, list(codes_of), failures)
 
 
 class Partitioner(Protocol):
