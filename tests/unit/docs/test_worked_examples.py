@@ -92,9 +92,10 @@ def test_each_rule_alone_finds_the_row_that_the_example_says() -> None:
         for rule, cell in zip(rules, cells, strict=True):
             found = next_rotation_point(rule, pending, start=int(row), times=times, codes=codes)
             inside = cell != "none" and not cell.endswith("not in the run")
-            assert (found.row, found.reason is not None) == (int(cell.split()[0]) if inside else len(codes), inside), (
-                row
-            )
+            assert (found.position, found.reason is not None) == (
+                int(cell.split()[0]) if inside else len(codes),
+                inside,
+            ), row
 
 
 def test_two_schemas_at_once_share_files_as_the_example_says() -> None:

@@ -66,7 +66,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectFacts:
+class ExplainedObject:
     """An object with why it was closed, why it lies where it lies, and what the bucket says of it."""
 
     file: DataFile
@@ -95,7 +95,7 @@ class Answer:
     about: str = ""
     notes: tuple[str, ...] = ()
     accounts: tuple[Account, ...] = ()
-    objects: Mapping[str, ObjectFacts] | None = None
+    objects: Mapping[str, ExplainedObject] | None = None
 
     def document(self) -> dict[str, Any]:
         """For programs."""
@@ -115,10 +115,10 @@ class Answer:
         }  # fmt: skip
 
 
-def object_facts(files: Iterable[DataFile], settings: Settings, store: ObjectStore) -> dict[str, ObjectFacts]:
+def object_facts(files: Iterable[DataFile], settings: Settings, store: ObjectStore) -> dict[str, ExplainedObject]:
     """Each object by its key; one HEAD request for each. Raises StorageError."""
     return {
-        file.key: ObjectFacts(file, why_closed(file, settings), why_here(file, settings), in_bucket(file, store))
+        file.key: ExplainedObject(file, why_closed(file, settings), why_here(file, settings), in_bucket(file, store))
         for file in files
     }
 
