@@ -23,43 +23,6 @@ from kafka_s3.store.credentials import Provider
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.store import Body, pieces_of
 
-NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
-
-
-def completion_document(parts: Sequence[str]) -> bytes:
-    """The body that completes an upload of parts with these ETags, in order from 1."""
-    listed = (
-        f"<Part><ETag>{escape(etag)}</ETag><PartNumber>{number}</PartNumber></Part>"
-        for number, etag in enumerate(parts, start=1)
-    )
-    return _document("CompleteMultipartUpload", "".join(listed))
-
-
-def tagging_document(tags: Mapping[str, str]) -> bytes:
-    """The body that sets an object's tags."""
-    listed = (f"<Tag><Key>{escape(name)}</Key><Value>{escape(value)}</Value></Tag>" for name, value in tags.items())
-    return _document("Tagging", f"<TagSet>{''.join(listed)}</TagSet>")
-
-
-def hides_an_error(body: bytes) -> bool:
-    """Whether the body of a 200 says that the request failed after all, or was cut off on the way."""
-    if not body:
-        return False
-    try:
-        return ElementTree.fromstring(body).tag == "Error"
-    except ElementTree.ParseError:
-        return True
-
-
-def text_of(body: bytes, element: str) -> str:
-    """The text of a child of the root, "" where there is none."""
-    return (ElementTree.fromstring(body).findtext(f"{{*}}{element}") or "") if body else ""
-
-
-def _document(root: str, content: str) -> bytes:
-    return f'<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
-
-
 VERBS: Final = {
     "put_object": "PUT",
     "get_object": "GET",
@@ -269,3 +232,40 @@ def _region_of(error: Any) -> str:
 def headers_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
     """The HTTP headers of botocore's answer."""
     return dict(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}))
+
+
+NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
+
+
+def completion_document(parts: Sequence[str]) -> bytes:
+    """The body that completes an upload of parts with these ETags, in order from 1."""
+    listed = (
+        f"<Part><ETag>{escape(etag)}</ETag><PartNumber>{number}</PartNumber></Part>"
+        for number, etag in enumerate(parts, start=1)
+    )
+    return _document("CompleteMultipartUpload", "".join(listed))
+
+
+def tagging_document(tags: Mapping[str, str]) -> bytes:
+    """The body that sets an object's tags."""
+    listed = (f"<Tag><Key>{escape(name)}</Key><Value>{escape(value)}</Value></Tag>" for name, value in tags.items())
+    return _document("Tagging", f"<TagSet>{''.join(listed)}</TagSet>")
+
+
+def hides_an_error(body: bytes) -> bool:
+    """Whether the body of a 200 says that the request failed after all, or was cut off on the way."""
+    if not body:
+        return False
+    try:
+        return ElementTree.fromstring(body).tag == "Error"
+    except ElementTree.ParseError:
+        return True
+
+
+def text_of(body: bytes, element: str) -> str:
+    """The text of a child of the root, "" where there is none."""
+    return (ElementTree.fromstring(body).findtext(f"{{*}}{element}") or "") if body else ""
+
+
+def _document(root: str, content: str) -> bytes:
+    return f'<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()

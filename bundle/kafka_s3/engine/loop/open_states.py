@@ -157,10 +157,11 @@ class OpenStates:
         return True
 
     def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[HintedState]:
+        ids = log.topic_ids
         return [
             HintedState(
                 tp,
-                log.topic_ids.get(tp.topic, ""),
+                ids.get(tp.topic, ""),
                 self.fingerprint,
                 one.rotation_ms,
                 one.tail,

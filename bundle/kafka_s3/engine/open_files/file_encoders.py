@@ -163,8 +163,7 @@ class Unifying:
         """Whether values of a schema that the file `accepts` would change its own."""
         if self.inner is not None or schema is None or self.schema is None or schema is self.schema:
             return False
-        wide = UNIFIED(self.schema, schema)
-        return wide != self.schema
+        return UNIFIED(self.schema, schema) != self.schema
 
     def has_columns_for(self, values: Values) -> bool:
         """Always: what the file `accepts` is projected."""
@@ -179,7 +178,7 @@ class Unifying:
             if self._held_bytes >= HELD_BYTES:
                 self.compact()
         else:
-            self._chosen().append(self._projected(values, schema))
+            self._settled().append(self._projected(values, schema))
 
     def size(self) -> int:
         """Encoded bytes; what is held back counts by a quarter."""
@@ -191,7 +190,7 @@ class Unifying:
 
     def compact(self) -> None:
         """Settles the schema and encodes what was held back."""
-        self._chosen().compact()
+        self._settled().compact()
 
     def take(self) -> Bytes:
         """The encoded bytes since the last take."""
@@ -199,7 +198,7 @@ class Unifying:
 
     def finish(self) -> None:
         """Settles and ends the file."""
-        self._chosen().finish()
+        self._settled().finish()
 
     def pause(self) -> Paused:
         """The values that are held back, in columns, with their schemas; and the encoder, if there is one. Raises CannotPause."""
@@ -230,7 +229,7 @@ class Unifying:
             else:  # tables without columns lose their number of rows when joined
                 yield from group
 
-    def _chosen(self) -> Encoder:
+    def _settled(self) -> Encoder:
         if self.inner is None:
             self.inner = self.open(self.schema)
             held, self._held, self._held_bytes = self._held, [], 0
@@ -252,7 +251,7 @@ FileEncoder: TypeAlias = OneSchema | Unifying
 
 
 def file_encoder(rules: SchemaRules, form: Format, schema: ConnectSchema | None) -> FileEncoder:
-    """A new file's encoder: one that unifies, where that is asked for and there is a schema."""
+    """A new file's encoder: one that unifies, where that is configured and there is a schema."""
     if rules.unify and schema is not None:
         return Unifying(form.open, schema)
     return OneSchema(form.open(schema), schema)

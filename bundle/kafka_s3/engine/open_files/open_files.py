@@ -7,7 +7,7 @@ commit log.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, cast
@@ -400,11 +400,6 @@ class Closed:
     files: list[DataFile] = field(default_factory=list)
     columns: dict[str, None] = field(default_factory=dict)
 
-    def add(self, other: Closed) -> None:
-        """Takes over what closed later."""
-        self.files += other.files
-        self.columns |= other.columns
-
 
 def close_files(open_files: OpenFiles, topic_partition: TopicPartition, output: Output, *, reason: Reason) -> Closed:
     """Finishes every open object, the uploads side by side; what there is to commit, in the order of first records."""
@@ -441,11 +436,7 @@ def _finished(uploads: list[FileUpload], pool: ThreadPool, threads: int) -> list
     """Sends what is left of each; of thousands a thread gets several at a time, for to hand it one takes as long as to send it."""
     size = max(1, len(uploads) // (threads * SHARES))
     shares = [uploads[first : first + size] for first in range(0, len(uploads), size)]
-    return [upload for share in pool.each(_finished_one_by_one, shares) for upload in share]
-
-
-def _finished_one_by_one(uploads: Sequence[FileUpload]) -> list[Upload]:
-    return [upload.finish() for upload in uploads]
+    return [upload for share in pool.each(lambda some: [one.finish() for one in some], shares) for upload in share]
 
 
 def _beside(data: DataFile, extra: SidecarObject, output: Output) -> DataFile:

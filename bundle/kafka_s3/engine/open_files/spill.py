@@ -87,13 +87,13 @@ class Spilled(NamedTuple):
 def spill_folder() -> Path:
     """A new folder on local disk for parts that wait; swept by the next process should this one be killed. Raises LocalDiskError."""
     try:
-        return task_folder()
+        return _new_folder()
     except OSError as error:
         raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
 
 
 def spilled(into: SpillFile, pieces: Iterable[Bytes], what: str) -> Spilled:
-    """Moves pieces to local disk; `what` they are is said in the error. Raises LocalDiskError."""
+    """Moves pieces to local disk; `what` names them in the error. Raises LocalDiskError."""
     try:
         return into.append(pieces)
     except OSError as error:
@@ -132,8 +132,7 @@ def read_through(pieces: Iterable[Bytes | Spilled]) -> Iterator[Bytes]:
                 yield last[1].read(min(READ_BYTES, piece.end - begin))
 
 
-def task_folder() -> Path:
-    """A new, empty folder for one task. Raises OSError."""
+def _new_folder() -> Path:
     try:
         return Path(tempfile.mkdtemp(dir=_own_folder(os.getpid(), tempfile.gettempdir())))
     except FileNotFoundError:  # whatever cleans temporary folders thought it old

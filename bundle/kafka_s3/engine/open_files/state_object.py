@@ -61,7 +61,7 @@ class StateBytes:
         self._held = 0
 
     def add(self, pieces: Iterable[Bytes | Spilled]) -> dict[str, list[int]]:
-        """Adds what waits somewhere already; gives what stands for it in the document. Raises CannotPause where it is too much."""
+        """Adds what waits somewhere already; gives the reference to it for the document. Raises CannotPause where it is too much."""
         begin = self.length
         for piece in pieces:
             self.pieces.append(piece)
@@ -79,7 +79,7 @@ class StateBytes:
         return self.add([b"".join(pieces)])
 
     def since(self, begin: int) -> dict[str, list[int]]:
-        """What stands in the document for all that was added since the length was `begin`."""
+        """The reference for the document to all that was added since the length was `begin`."""
         return {_BYTES: [begin, self.length - begin]}
 
     def placed(self, paused: Any) -> Any:

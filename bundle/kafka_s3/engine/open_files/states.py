@@ -59,7 +59,7 @@ class OpenFileStates:
     | driver, after its hint | overtaken, a later task dropped it | yes | all | own |
     | driver that gives up a report | the report's | no | those that its task began | own |
     | driver, at its start | of the last hint, where that does not hold | yes | all | up to its own |
-    | driver, at its start | any other that does not go on | any | those that its task began, if no state goes on with them | up to its own |
+    | driver, at its start | any other that does not go on | any | those that its task began, if no state has them | up to its own |
     | driver, after a failed task | any that does not go on | any | none: `loop.leftovers` judges what is pending | up to its own |
     | `kafka-s3 sweep` | old, and not in the hint | any | none: it judges what is pending | any |
     | `control delete`, with the log | every one | any | all | any |

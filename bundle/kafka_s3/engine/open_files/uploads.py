@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_back, spilled
@@ -14,59 +15,49 @@ from kafka_s3.store.store import ObjectStore
 LARGE_PIECE: Final = 64 << 10
 
 
+@dataclass(slots=True, eq=False)
 class FileUpload:
-    """One object on its way: bytes go in, full parts go out, the rest waits in memory or, when that is short, on local disk."""
+    """One object on its way: bytes go in, full parts go out, the rest waits in memory or, when that is short, on local disk.
 
-    __slots__ = (
-        "_etags", "_id", "_inherited", "_part_size", "_sent", "_spilled", "_spilled_bytes", "_store", "_waiting", "_waiting_bytes", "key",
-    )  # fmt: skip
+    `id` is the upload's, None before the first part. Where it is `inherited` another task began it, and it may still be continued from that
+    task's state.
+    """
 
-    def __init__(self, store: ObjectStore, key: str, *, part_size: int) -> None:
-        self.key = key
-        self._store = store
-        self._part_size = part_size
-        self._waiting: list[Bytes] = []
-        self._waiting_bytes = 0
-        self._spilled: list[Spilled] = []
-        self._spilled_bytes = 0
-        self._id: str | None = None
-        self._etags: list[str] = []
-        self._sent = 0
-        self._inherited = False
+    store: ObjectStore
+    key: str
+    part_size: int = field(kw_only=True)
+    id: str | None = field(default=None, init=False)
+    inherited: bool = field(default=False, init=False)
+    _etags: list[str] = field(default_factory=list, init=False)
+    _sent: int = field(default=0, init=False)
+    _waiting: list[Bytes] = field(default_factory=list, init=False)
+    _waiting_bytes: int = field(default=0, init=False)
+    _spilled: list[Spilled] = field(default_factory=list, init=False)
+    _spilled_bytes: int = field(default=0, init=False)
 
     @classmethod
     def resumed(cls, store: ObjectStore, paused: Paused, *, part_size: int) -> FileUpload:
         """Goes on with the upload of another task; what waits on local disk stays there. Raises KeyError, TypeError where it is none."""
         upload = cls(store, paused["key"], part_size=part_size)
-        upload._id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
+        upload.id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
         waiting = paused["waiting"]
         if isinstance(waiting, Spilled):
             upload._spilled.append(waiting.file.part(waiting.begin, waiting.end))
             upload._spilled_bytes = waiting.size
         else:
             upload.add(waiting)
-        upload._inherited = paused["id"] is not None
+        upload.inherited = paused["id"] is not None
         return upload
 
     def pause(self, content: StateBytes) -> Paused:
         """What another task needs to go on: the parts sent, and the bytes that wait, which become part of the state's content."""
         waiting = content.add([*self._spilled, *self._waiting])
-        return {"key": self.key, "id": self._id, "parts": self._etags, "sent": self._sent, "waiting": waiting}
-
-    @property
-    def id(self) -> str | None:
-        """The upload's id, None before the first part."""
-        return self._id
-
-    @property
-    def inherited(self) -> bool:
-        """Whether another task began the upload, which may still be continued from its state."""
-        return self._inherited
+        return {"key": self.key, "id": self.id, "parts": self._etags, "sent": self._sent, "waiting": waiting}
 
     def add(self, data: Bytes) -> None:
         """Takes bytes, which nobody changes any more; sends every part that is full."""
-        while self._spilled_bytes + self._waiting_bytes + len(data) >= self._part_size:
-            room = self._part_size - self._spilled_bytes - self._waiting_bytes
+        while self._spilled_bytes + self._waiting_bytes + len(data) >= self.part_size:
+            room = self.part_size - self._spilled_bytes - self._waiting_bytes
             self._keep(memoryview(data)[:room])
             self._send(self._gathered())
             data = bytes(memoryview(data)[room:])  # a view would hold all of it
@@ -98,14 +89,14 @@ class FileUpload:
         """Sends the last part, even an empty one, and gives the upload for the commit entry. Nothing is visible yet."""
         if self._spilled_bytes or self._waiting or not self._etags:
             self._send(self._gathered())
-        assert self._id is not None
-        return Upload(self.key, self._id, tuple(self._etags), self._sent, self._inherited)
+        assert self.id is not None
+        return Upload(self.key, self.id, tuple(self._etags), self._sent, self.inherited)
 
     def abort(self) -> None:
         """Drops what waits, and the upload unless it is inherited."""
         self._drop()
-        if self._id is not None and not self._inherited:
-            self._store.abort_upload(self.key, self._id)
+        if self.id is not None and not self.inherited:
+            self.store.abort_upload(self.key, self.id)
 
     def _gathered(self) -> bytes:
         gathered = b"".join(read_back([*self._spilled, *self._waiting]))
@@ -118,9 +109,9 @@ class FileUpload:
         self._waiting, self._waiting_bytes, self._spilled, self._spilled_bytes = [], 0, [], 0
 
     def _send(self, data: bytes) -> None:
-        if self._id is None:
-            self._id = self._store.create_upload(self.key)
-        self._etags.append(self._store.upload_part(self.key, self._id, len(self._etags) + 1, data))
+        if self.id is None:
+            self.id = self.store.create_upload(self.key)
+        self._etags.append(self.store.upload_part(self.key, self.id, len(self._etags) + 1, data))
         self._sent += len(data)
 
 

@@ -31,23 +31,19 @@ def coalesced(
     """
     budget = min(budget, MOST)
     held: list[pa.RecordBatch] = []
-    rows = size = 0
     for batch in batches:
-        if held and (size + batch.nbytes > budget or batch.schema != held[0].schema):
-            yield _taken(held)
-            rows = size = 0
+        size = sum(one.nbytes for one in held) + batch.nbytes
+        if held and (size > budget or batch.schema != held[0].schema):
+            yield _joined(held)
         held.append(batch)
-        rows += len(batch)
-        size += batch.nbytes
         del batch
-        if rows >= ROWS_PER_FILE * open_files():
-            yield _taken(held)
-            rows = size = 0
+        if sum(map(len, held)) >= ROWS_PER_FILE * open_files():
+            yield _joined(held)
     if held:
-        yield _taken(held)
+        yield _joined(held)
 
 
-def _taken(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
     """The batches as one; they are not held any longer, for that one is a copy."""
     joined = held[0] if len(held) == 1 else pa.concat_batches(held)
     held.clear()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -76,7 +76,7 @@ class ErrorPolicy:
 
     def remedy(self, stop: Failure, topic_partition: TopicPartition, *, start: int, needs: Sequence[str]) -> str:
         """What `needs`, the settings for the records that were met, may leave over; and how to go on without the one at which the sink
-        stops. `start` is where the topic-partition stands.
+        stops. `start` is the frontier of the topic-partition.
         """
         topic, partition = topic_partition
         later = self.nulls == "fail" and NULLS_PASS not in needs
@@ -101,29 +101,21 @@ class ErrorPolicy:
         return settings
 
 
+@dataclass(slots=True)
 class DeadLetterFile:
     """The dead letter file of one task; `key` names it by the offset of its first letter. No letter, no upload."""
 
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        store: ObjectStore,
-        key: Callable[[int], str],
-        *,
-        part_size: int,
-        folder: Path,
-    ) -> None:
-        self._topic_partition = topic_partition
-        self._store = store
-        self._key = key
-        self._part_size = part_size
-        self._folder = folder
-        self._lines = LetterLines()
-        self._upload: FileUpload | None = None
-        self._offsets: list[Longs] = []
-        self._times: tuple[int, int] | None = None
-        self._reasons: Counter[tuple[str, str]] = Counter()
-        self._examples: dict[tuple[str, str], str] = {}
+    topic_partition: TopicPartition
+    store: ObjectStore
+    key: Callable[[int], str]
+    part_size: int = field(kw_only=True)
+    folder: Path = field(kw_only=True)
+    _lines: LetterLines = field(default_factory=LetterLines)
+    _upload: FileUpload | None = None
+    _offsets: list[Longs] = field(default_factory=list)
+    _times: tuple[int, int] | None = None
+    _reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _examples: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many letters there are."""
@@ -132,7 +124,7 @@ class DeadLetterFile:
     def add(self, letters: list[DeadLetter]) -> None:
         """Takes letters in the order of their offsets, all behind those of the last call."""
         if self._upload is None:
-            self._upload = FileUpload(self._store, self._key(letters[0].offset), part_size=self._part_size)
+            self._upload = FileUpload(self.store, self.key(letters[0].offset), part_size=self.part_size)
         for letter in letters:
             self._upload.add(self._lines.line(letter))
             self._note(letter)
@@ -146,7 +138,7 @@ class DeadLetterFile:
     def release(self) -> None:
         """Moves what waits to local disk. Raises LocalDiskError."""
         if self._upload is not None:
-            self._upload.spill(SpillFile(self._folder))
+            self._upload.spill(SpillFile(self.folder))
 
     def finish(self) -> DataFile | None:
         """The log's row of the file, once its upload has all its parts; None where there are no letters."""
@@ -156,7 +148,7 @@ class DeadLetterFile:
         sent, (low, high) = self._upload.finish(), self._times or (None, None)
         first, last = int(self._offsets[0][0]), int(self._offsets[-1][-1])
         return DataFile(
-            sent.key, *self._topic_partition, first, last, len(self), sent.size, low, high, encoded_partition="", schema="",
+            sent.key, *self.topic_partition, first, last, len(self), sent.size, low, high, encoded_partition="", schema="",
             format="dead_letters", reason=Reason.DEAD_LETTER, upload=sent, role=Role.DEAD_LETTER,
         )  # fmt: skip
 
@@ -220,15 +212,10 @@ class DeadLetterLimit:
     ratio: float
     offsets: int
 
-    def check(self, letters: DeadLetterFile) -> None:
-        """Raises AboveLimit as soon as the rest of the range cannot make it right: the letters are not written to their end first."""
-        if self.offsets >= LIMIT_FROM and len(letters) > self.ratio * self.offsets:
-            raise AboveLimit(len(letters), self.offsets, ratio=self.ratio)
-
-    def check_all(self, letters: DeadLetterFile, read: int) -> None:
-        """Raises AboveLimit once the number of records is known."""
-        if read >= LIMIT_FROM and len(letters) > self.ratio * read:
-            raise AboveLimit(len(letters), read, ratio=self.ratio)
+    def check(self, letters: DeadLetterFile, records: int) -> None:
+        """Raises AboveLimit where there are too many for so many records."""
+        if records >= LIMIT_FROM and len(letters) > self.ratio * records:
+            raise AboveLimit(len(letters), records, ratio=self.ratio)
 
 
 AT_ONCE: Final = 1000
@@ -244,18 +231,16 @@ class Stopped(Exception):
         self.needs = needs
 
 
+@dataclass(slots=True)
 class BadRecords:
     """The bad records of one task, on their way into `file`."""
 
-    def __init__(
-        self, topic_partition: TopicPartition, policy: ErrorPolicy, file: DeadLetterFile, limit: DeadLetterLimit
-    ) -> None:
-        self.file = file
-        self._topic_partition = topic_partition
-        self._policy = policy
-        self._limit = limit
-        self._skipped = ReadCounter()
-        self._dropped: list[int] = []
+    topic_partition: TopicPartition
+    policy: ErrorPolicy
+    file: DeadLetterFile
+    limit: DeadLetterLimit
+    _skipped: ReadCounter = field(default_factory=ReadCounter)
+    _dropped: list[int] = field(default_factory=list)
 
     def note_dropped(self, offsets: Sequence[int]) -> None:
         """Records that are not written, and nobody's fault: of those only the number is reported."""
@@ -267,19 +252,19 @@ class BadRecords:
         `batch` is what was read, with keys and headers where letters need them. Raises Stopped at the first record with which the policy
         lets nothing pass, AboveLimit where the letters of this task are too many.
         """
-        refused = [(failure, self._policy.failure(failure)) for failure in failures]
+        refused = [(failure, self.policy.failure(failure)) for failure in failures]
         refused += self._judged_nulls(nulls)
         refused.sort(key=lambda pair: pair[0].offset)
         stops = [failure for failure, verdict in refused if verdict is ErrorAction.STOP]
         if stops:
-            raise Stopped(stops[0], self._letter(stops[0], batch), self._policy.needs(stops))
+            raise Stopped(stops[0], self._letter(stops[0], batch), self.policy.needs(stops))
         for first in range(0, len(refused), AT_ONCE):
             self.file.add([self._letter(failure, batch) for failure, _ in refused[first : first + AT_ONCE]])
-            self._limit.check(self.file)
+            self.limit.check(self.file, self.limit.offsets)  # the rest of the range cannot make it right
 
     def check_all(self, read: int) -> None:
         """Raises AboveLimit where the letters of this task are too many for the records that were read."""
-        self._limit.check_all(self.file, read)
+        self.limit.check(self.file, read)
 
     def keep_within(self, budget: int, others: Callable[[], int]) -> None:
         """Leaves the task's memory to others where the letters and these need more than `budget` bytes. Raises LocalDiskError."""
@@ -305,14 +290,14 @@ class BadRecords:
         self._skipped.resume(paused)
 
     def _letter(self, failure: Failure, batch: pa.RecordBatch) -> DeadLetter:
-        return dead_letter(failure, self._topic_partition, _row(batch, failure.offset))
+        return dead_letter(failure, self.topic_partition, _row(batch, failure.offset))
 
     def _judged_nulls(self, offsets: Sequence[int]) -> list[tuple[Failure, ErrorAction]]:
-        verdict = self._policy.null()
+        verdict = self.policy.null()
         if verdict is ErrorAction.SKIP:
             self.note_dropped(offsets)
             return []
-        text = NULL_FAILS if self._policy.nulls == "fail" else NULL_SKIPPED
+        text = NULL_FAILS if self.policy.nulls == "fail" else NULL_SKIPPED
         return [(rejection(offset, text), verdict) for offset in offsets]
 
 

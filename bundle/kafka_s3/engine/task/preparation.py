@@ -14,7 +14,7 @@ import numpy as np
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.open_files.batch import RoutedRun
-from kafka_s3.engine.task.partitioning.partitioners import Partitioner
+from kafka_s3.engine.task.partitioning.partitioners import Partitioner, may_hold
 from kafka_s3.engine.task.partitioning.timestamps import RecordTimestamp, TimestampExtractor
 from kafka_s3.engine.task.table_guard.record_filter import RecordFilter
 from kafka_s3.model.dead_letters import Failure, rejection
@@ -87,7 +87,7 @@ class Preparation:
         schemas' directories.
         """
         elsewhere = self.is_of_topic is not None and not self.is_of_topic(routed.run)
-        if elsewhere or not self.partitioner.may_hold(file.encoded_partition, routed.run):
+        if elsewhere or not may_hold(self.partitioner, file.encoded_partition, routed.run):
             return routed.without(list(range(len(routed.run))))
         if self.extractor is not None and self.extractor.needs_now:
             rows = np.arange(len(routed.run))

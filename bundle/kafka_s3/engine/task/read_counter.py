@@ -28,9 +28,12 @@ class ReadCounter:
 
     def add(self, offsets: Longs, *, frontier: int, written: int) -> None:
         """Counts a batch when its records are written: those below the frontier are in closed files, the last one's offset is `written`."""
-        below = {offset: self.below(offset) + self._new_below(offset, offsets) for offset in (frontier, written + 1)}
+        likely, known = (frontier, written + 1), self._below
+        new = {
+            one: 0 if one in known else int(np.searchsorted(offsets, one)) for one in likely
+        }  # none below a known one
+        self._below = {one: self.below(one) + new[one] for one in likely}
         self._read += len(offsets)
-        self._below = below
 
     def below(self, frontier: int) -> int:
         """How many there are below a frontier."""
@@ -45,7 +48,3 @@ class ReadCounter:
     def resume(self, paused: Paused) -> None:
         """Counts on."""
         self._read, self._below = paused["read"], {offset: count for offset, count in paused["before"]}
-
-    def _new_below(self, frontier: int, offsets: Longs) -> int:
-        """How many of a new batch lie below a frontier; none below one that was known before."""
-        return 0 if frontier in self._below else int(np.searchsorted(offsets, frontier))

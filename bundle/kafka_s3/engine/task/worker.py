@@ -46,8 +46,8 @@ from kafka_s3.engine.task.partitioning.timestamps import TimestampExtractor
 from kafka_s3.engine.task.preparation import Preparation
 from kafka_s3.engine.task.read_counter import ReadCounter
 from kafka_s3.engine.task.rotation import RotationRules
-from kafka_s3.engine.task.table_guard.columns import Evolution
-from kafka_s3.engine.task.table_guard.record_filter import record_filter_of
+from kafka_s3.engine.task.table_guard.columns import Evolution, read_columns
+from kafka_s3.engine.task.table_guard.record_filter import RecordFilter
 from kafka_s3.engine.task.writer import TopicPartitionWriter
 from kafka_s3.model.errors import SinkError, StorageError, TaskDefect, UnreadableRecord, UploadMissing
 from kafka_s3.model.files import DataFile, Role
@@ -149,12 +149,13 @@ class _Task:
         self._store = store
         self._converter = pipeline.converter(assignment.topic_partition)
         names = _TaskNames(assignment, pipeline.naming, pipeline.routed, pipeline.formats)
+        evolution, table = pipeline.evolution, read_columns(assignment.table) if assignment.table is not None else None
         self._preparation = Preparation(
             assignment.topic_partition,
             pipeline.formats,
             pipeline.extractor,
             pipeline.partitioner,
-            record_filter_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None,
+            RecordFilter(evolution, table) if evolution is not None else None,
             assignment.only,
             names.is_of_topic if pipeline.routed is not None else None,
         )
@@ -247,7 +248,8 @@ class _Task:
             while (batch := batch or next(batches, None)) is not None:
                 offsets = batch.column("offset").to_numpy()
                 inside = int(np.searchsorted(offsets, delivery.until))
-                count = min(inside, self._at_once())
+                closed, opened = len(self._writer.closed.files), self._writer.open_count()
+                count = min(inside, records_at_once(self._max_files, read=self._read, closed=closed, opened=opened))
                 if count:
                     for piece in within_memory(batch.slice(0, count), self._pipeline.inflates, self._pipeline.memory):
                         self._process_piece(piece, delivery.now_ms)
@@ -265,10 +267,6 @@ class _Task:
     def _stops_late(self) -> bool:
         """Whether there is no time for more; without anything to show for it the task goes on, or it would never come further."""
         return self._is_late() and (self._assignment.keep is not None or bool(self._writer.closed.files))
-
-    def _at_once(self) -> int:
-        closed, opened = len(self._writer.closed.files), self._writer.open_count()
-        return records_at_once(self._max_files, read=self._read, closed=closed, opened=opened)
 
     def _process_piece(self, batch: pa.RecordBatch, now_ms: int) -> None:
         """Writes the records of a piece of a batch, all of one delivery, and counts them."""

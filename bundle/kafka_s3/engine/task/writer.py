@@ -156,7 +156,8 @@ class TopicPartitionWriter:
             if found.files:
                 self.frontier = max(self.frontier, target.open.last_offset + 1)
             target.open = OpenFiles()
-            self.closed.add(found)
+            self.closed.files += found.files
+            self.closed.columns |= found.columns
         if len(self.targets) > 1:
             self.closed.files[before:] = sorted(self.closed.files[before:], key=lambda file: file.first_offset)
 

@@ -40,6 +40,9 @@ from kafka_s3.ops.verify.expected import (
 from kafka_s3.run.wiring.conversion import block_gzip_of, inflated_columns, record_converters, transform_chain
 from kafka_s3.run.wiring.pipeline import noted_settings
 
+ROWS: Final = 1 << 16
+COMPARED: Final = ("json", "bytearray", "block_gzip")
+"""The formats whose values are compared."""
 SHAPING: Final = (
     "value.converter", "key.converter", "header.converter", "transforms", "predicates", "format.", "json.decimal.format", "block.gzip.",
     "record.metadata.enable", "schema.compatibility", "behavior.on.null.values", "compatibility.strict",
@@ -47,39 +50,6 @@ SHAPING: Final = (
 """What the names of settings begin with that say what a record leaves in an object."""
 ACCESS: Final = (".registry.", ".auth.", ".ssl.", ".cache.")
 """What is in the names of those of them that only say where schemas are."""
-
-
-def shaping_settings(settings: Settings) -> dict[str, str]:
-    """The settings given that shape values, secrets masked."""
-    return _shaping(noted_settings(settings, epoch=0, at_ms=0))
-
-
-def same_since(notes: Sequence[NotedSettings], now: Mapping[str, str]) -> tuple[int, list[str]]:
-    """The first epoch from which on all notes say the same as now, and the settings that were others before it; 0: there were none."""
-    later: int | None = None
-    for note in reversed(notes):
-        then = _shaping(note)
-        if then != now:
-            names = sorted(key for key in {*then, *now} if then.get(key) != now.get(key))
-            return sys.maxsize if later is None else later, names
-        later = note.epoch
-    return 0, []
-
-
-def first_version(epochs: Sequence[tuple[int, int]], epoch: int, *, last: int) -> int:
-    """The first entry of that epoch or a later one, by the entries with which epochs begin: one behind `last` where there is none."""
-    at = bisect_left(epochs, epoch, key=lambda one: one[1])
-    return epochs[at][0] if at < len(epochs) else last + 1
-
-
-def _shaping(note: NotedSettings) -> dict[str, str]:
-    return {
-        key: text for key, text in note.set.items() if key.startswith(SHAPING) and not any(one in key for one in ACCESS)
-    }
-
-
-COMPARED: Final = ("json", "bytearray", "block_gzip")
-"""The formats whose values are compared."""
 WITHOUT_SCHEMA: Final = ("string", "bytes", "short", "integer", "long", "float", "double", "boolean")
 """Converters whose values have no fields that could be added or left out."""
 
@@ -202,7 +172,7 @@ def _ending(form: Form, of: str) -> bytes:
     return b"\n" if isinstance(form.framing, Lines) else getattr(form.framing, "value_delimiter", b"")
 
 
-ROWS: Final = 1 << 16
+# ------------------------------------------------------------ what an object holds
 
 
 class Unreadable(Exception):
@@ -290,3 +260,35 @@ def _letter(line: Mapping[str, Any]) -> Letter:
 
 def _decoded(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
+
+
+# ------------------------------------------------------------ since when
+
+
+def shaping_settings(settings: Settings) -> dict[str, str]:
+    """The settings given that shape values, secrets masked."""
+    return _shaping(noted_settings(settings, epoch=0, at_ms=0))
+
+
+def same_since(notes: Sequence[NotedSettings], now: Mapping[str, str]) -> tuple[int, list[str]]:
+    """The first epoch from which on all notes say the same as now, and the settings that were others before it; 0: there were none."""
+    later: int | None = None
+    for note in reversed(notes):
+        then = _shaping(note)
+        if then != now:
+            names = sorted(key for key in {*then, *now} if then.get(key) != now.get(key))
+            return sys.maxsize if later is None else later, names
+        later = note.epoch
+    return 0, []
+
+
+def first_version(epochs: Sequence[tuple[int, int]], epoch: int, *, last: int) -> int:
+    """The first entry of that epoch or a later one, by the entries with which epochs begin: one behind `last` where there is none."""
+    at = bisect_left(epochs, epoch, key=lambda one: one[1])
+    return epochs[at][0] if at < len(epochs) else last + 1
+
+
+def _shaping(note: NotedSettings) -> dict[str, str]:
+    return {
+        key: text for key, text in note.set.items() if key.startswith(SHAPING) and not any(one in key for one in ACCESS)
+    }

@@ -27,7 +27,6 @@ from kafka_s3.engine.task.partitioning.partitioners import (
     FieldPartitioner,
     HeaderPartitioner,
     KeyPartitioner,
-    OwnPartitioner,
     Partitioner,
     Registered,
     Schemaless,
@@ -129,7 +128,7 @@ def _chosen_partitioner(settings: Settings) -> Partitioner:
         case name if name in TIME_PARTITIONERS:
             return _time_partitioner(settings, delimiter)
         case name:
-            own: OwnPartitioner = make(PARTITIONER_GROUP, "partitioner.class", name, settings)
+            own: Partitioner = make(PARTITIONER_GROUP, "partitioner.class", name, settings)
             return Registered(own)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.connect.joda import zone
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.engine.task.rotation import next_rotation
 
 HOUR = 3_600_000

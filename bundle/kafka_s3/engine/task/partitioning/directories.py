@@ -12,7 +12,7 @@ import numpy as np
 from kafka_s3.connect.naming.keys import ObjectNames, refusals
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.engine.task.partitioning.partitioners import Encoded, Partitioner
+from kafka_s3.engine.task.partitioning.partitioners import Encoded, Partitioner, may_hold
 from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 
@@ -84,7 +84,7 @@ class TombstoneDirectory:
         """Whether null values meet their own directory, or others another one that may hold them."""
         if run.tombstones or encoded_partition == self.name:
             return run.tombstones and encoded_partition == self.name
-        return self.inner.may_hold(encoded_partition, run)
+        return may_hold(self.inner, encoded_partition, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class InsideOnly:
 
     def may_hold(self, encoded_partition: str, run: Run) -> bool:
         """As the partitioner inside."""
-        return self.inner.may_hold(encoded_partition, run)
+        return may_hold(self.inner, encoded_partition, run)
 
     def _refusals(self, topic_partition: TopicPartition, names: list[str]) -> dict[int, str]:
         """Why nothing is written to some of these directories, by their codes."""

@@ -73,29 +73,18 @@ class Partitioner(Protocol):
         """The encoded partitions of a run; `times` are the extracted timestamps (zeros unless `uses_time`)."""
         ...
 
-    def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """Whether records of the run can belong into a directory, as far as the run's schema and kind alone say."""
-        ...
 
-
-class OwnPartitioner(Protocol):
-    """What a plugin makes (`connect.config.plugins`): a partitioner whose directories any run may have."""
-
-    @property
-    def uses_time(self) -> bool:
-        """See `Partitioner`."""
-        ...
-
-    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
-        """See `Partitioner`."""
-        ...
+def may_hold(partitioner: Partitioner, encoded_partition: str, run: Run) -> bool:
+    """Whether records of the run can belong into a directory, as far as the run's schema and kind say; most look at neither."""
+    judge = getattr(partitioner, "may_hold", None)
+    return judge is None or judge(encoded_partition, run)
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """An own partitioner among ours."""
+    """A plugin's partitioner (`connect.config.plugins`) among ours."""
 
-    own: OwnPartitioner
+    own: Partitioner
 
     @property
     def uses_time(self) -> bool:
@@ -106,10 +95,6 @@ class Registered:
         """As the own one says."""
         return distinct(self.own.encode(topic_partition, run, times))
 
-    def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """Always: nothing is known of its directories."""
-        return True
-
 
 class DefaultPartitioner:
     """One directory per Kafka partition."""
@@ -119,10 +104,6 @@ class DefaultPartitioner:
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """`partition=<kafka partition>`."""
         return Encoded(np.zeros(len(run), np.int32), [f"partition={topic_partition.partition}"])
-
-    def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """Always: the directory does not depend on schema or kind."""
-        return True
 
 
 class TimePartitioner:
@@ -137,10 +118,6 @@ class TimePartitioner:
         """The bucket's start, formatted."""
         codes, names = self._buckets.encode(times)
         return Encoded(codes, names)
-
-    def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """Always: the directory does not depend on schema or kind."""
-        return True
 
 
 PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.null()})
@@ -266,10 +243,6 @@ class FieldPartitioner:
             texts.append("null")
         return pc.fill_null(encoded.indices, len(texts) - 1).to_numpy().astype(np.int64), texts
 
-    def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """Always: the directory does not depend on schema or kind."""
-        return True
-
     def _refused(self, run: Run) -> str | None:
         if run.schema is None:
             return "Value is not Struct type." if self._schemaless is Schemaless.REFUSE else None
@@ -281,25 +254,22 @@ class FieldPartitioner:
         if schema is None and problem is not None:
             return [problem(int(offset)) for offset in run.offsets]
         column = run.values.column(path)
-        if problem is not None:  # null is looked at before the type, as in the original
-            items = column.to_pylist() if isinstance(column, pa.Array) else column
-            return ["null" if v is None else problem(int(o)) for v, o in zip(items, run.offsets, strict=True)]
         items = column.to_pylist() if isinstance(column, pa.Array) else column
-        texts = [self._values.text(item, name) for item in items]
-        return [t if isinstance(t, str) else unplaced(int(run.offsets[row]), t[0]) for row, t in enumerate(texts)]
+        if problem is not None:  # null is looked at before the type, as in the original
+            return ["null" if v is None else problem(int(o)) for v, o in zip(items, run.offsets, strict=True)]
+        return _texts(self._values, run, items, name)
 
 
 def _unusable(schema: ConnectSchema | None, name: str) -> Any:
     if schema is None:
-        return lambda offset: unplaced(offset, f"Field '{name}' is not present in the schema.", stops_original=True)
-    if schema.name in DATES:
-        return lambda offset: unplaced(
-            offset, f"Field '{name}' is a {schema.label()}, which has no text form.", stops_original=True
-        )
-    if schema.kind not in INTEGERS | {SchemaType.STRING, SchemaType.BOOLEAN}:
-        text = f"Error encoding partition: field '{name}' has the unsupported type {schema.kind}."
-        return lambda offset: unplaced(offset, text)
-    return None
+        text, stops = f"Field '{name}' is not present in the schema.", True
+    elif schema.name in DATES:
+        text, stops = f"Field '{name}' is a {schema.label()}, which has no text form.", True
+    elif schema.kind not in INTEGERS | {SchemaType.STRING, SchemaType.BOOLEAN}:
+        text, stops = f"Error encoding partition: field '{name}' has the unsupported type {schema.kind}.", False
+    else:
+        return None
+    return lambda offset: unplaced(offset, text, stops_original=stops)
 
 
 def unplaced(offset: int, message: str, **more: bool) -> Failure:
@@ -328,10 +298,6 @@ class HeaderPartitioner:
             [_texts(self._values, run, [row.get(name) for row in texts], name) for name in self._names]
         )
 
-    def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """Always: the directory does not depend on schema or kind."""
-        return True
-
 
 class KeyPartitioner:
     """One directory per distinct key, `key=<text>`, or per distinct values of some of its fields, `name=value`."""
@@ -350,10 +316,6 @@ class KeyPartitioner:
                 topic_partition, Run(run.offsets, run.timestamps, keys.values, keys.schema), times
             )
         return self._whole.encoded([_texts(self._whole, run, keys.values.objects(), WHOLE_KEY)])
-
-    def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """Always: the directory does not depend on schema or kind."""
-        return True
 
 
 def _texts(directories: ValueDirectories, run: Run, items: Sequence[Any], name: str) -> list[Any]:
@@ -384,7 +346,3 @@ class FieldAndTimePartitioner:
         found = (divmod(int(known[place]), len(buckets.names)) for place in order)
         names = [f"{fields.names[field]}{self._delimiter}{buckets.names[bucket]}" for field, bucket in found]
         return distinct(Encoded(ranks[codes], names, fields.failures))
-
-    def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """Always: the directory does not depend on schema or kind."""
-        return True

@@ -47,11 +47,8 @@ class TimeUnit(StrEnum):
             return f"{number} is beyond 64 bits"
         if self is TimeUnit.AUTO:
             unit = next((one for one in _PER_MS if _plausible(one, number)), None)
-            return (
-                unit.ms(number)
-                if unit is not None
-                else f"{number} is a time from 1990 to 2100 in none of s, ms, us, ns"
-            )
+            text = f"{number} is a time from 1990 to 2100 in none of s, ms, us, ns"
+            return text if unit is None else unit.ms(number)
         if self is TimeUnit.S:
             found = round(number * 1000)
             return found if -LONG <= found < LONG else f"{number} seconds are beyond 64 bits of milliseconds"
@@ -169,8 +166,9 @@ class RecordField:
     def _of_texts(self, offsets: Longs, column: pa.Array, unit: TimeUnit) -> Stamped:
         """The times of texts; those that are no full instants in UTC, the common case, are read one by one."""
         full = pc.fill_null(pc.match_substring_regex(column, FULL_INSTANT), False)
-        instants = instants_in_utc(column.filter(full))
-        if instants is None:
+        try:
+            instants = column.filter(full).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid:  # one of them looks like an instant and is none
             return _stamped(offsets, self._distinct(column, unit))
         is_full = full.to_numpy(zero_copy_only=False)
         rest = np.flatnonzero(~is_full)
@@ -234,15 +232,6 @@ class RecordField:
             return str(error)
 
 
-def instants_in_utc(texts: pa.Array) -> Longs | None:
-    """Epoch milliseconds of texts that look like `FULL_INSTANT`; None where one of them is no instant."""
-    try:
-        times: Longs = texts.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_numpy()
-    except pa.ArrowInvalid:
-        return None
-    return times
-
-
 def _stamped(offsets: Longs, items: list[int | str]) -> Stamped:
     """The times of the records at these offsets, or texts that say why there is none."""
     bad = [row for row, item in enumerate(items) if isinstance(item, str)]
@@ -267,14 +256,14 @@ _log = logging.getLogger(__name__)
 
 
 class Plausible:
-    """Another extractor's times; those outside of 1990 to 2100 are told once and, where `rejects`, failures (stage TASK_PUT)."""
+    """Another extractor's times; those outside of 1990 to 2100 are logged once and, where `rejects`, failures (stage TASK_PUT)."""
 
     needs_now = False
 
     def __init__(self, inner: TimestampExtractor, *, rejects: bool) -> None:
         self._inner = inner
         self._rejects = rejects
-        self._told = False
+        self._logged = False
 
     def extract(self, run: Run, now_ms: int) -> Stamped:
         """The times of a run."""
@@ -283,9 +272,9 @@ class Plausible:
         if not len(odd):
             return stamped
         texts = {int(row): _text(int(stamped.times[row])) for row in (odd if self._rejects else odd[:1])}
-        if not self._told:
+        if not self._logged:
             _log.warning("The record at offset %d has %s", run.offsets[odd[0]], texts[int(odd[0])])
-            self._told = True
+            self._logged = True
         if not self._rejects:
             return stamped
         valid = stamped.valid.copy()

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 DeltaType: TypeAlias = str | Mapping[str, Any]
 BY_DIRECTORY: Final = "kafka-s3.directory"
-"""Marks a column whose values come from directories, among those that a task is told: records must not have it."""
+"""Marks a column whose values come from directories, among those that a task is given: records must not have it."""
 FIXED: Final = "kafka-s3.fixed"
 """Marks a column whose type the table's writer cannot widen."""
 RESCUED: Final = "_rescued_data"
@@ -37,10 +37,8 @@ _PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
     (pa.types.is_binary, "binary"),
     (pa.types.is_large_binary, "binary"),
     (pa.types.is_date32, "date"),
-    (
-        pa.types.is_time32,
-        "integer",
-    ),  # milliseconds of the day: what Connect's Time is, and what readers take the file's integers for
+    # milliseconds of the day: what Connect's Time is, and what readers take the file's integers for
+    (pa.types.is_time32, "integer"),
 )
 
 _ARROW: Final = {

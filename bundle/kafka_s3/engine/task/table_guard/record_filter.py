@@ -37,7 +37,6 @@ from kafka_s3.engine.task.table_guard.columns import (
     file_columns,
     fit,
     is_name,
-    read_columns,
     shown,
 )
 
@@ -334,11 +333,6 @@ class _Inferred:
             text = shown(delta_type(target) or "of another kind")
             self._refused[row] = refusal([f"column {name} is {kind_text(value)}, in the table {text}"])
             return None, None
-
-
-def record_filter_of(evolution: Evolution, table: str | None) -> RecordFilter:
-    """The record_filter of a task that was told the table's columns."""
-    return RecordFilter(evolution, None if table is None else read_columns(table))
 
 
 def refusal(refusals: Sequence[str]) -> str:
