@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from kafka_s3.followers.ddl.table import LOOKED_INTO, ObjectFacts, TopicObjects
+from kafka_s3.followers.ddl.table import LOOKED_INTO, LoggedObject, TopicObjects
 from kafka_s3.objects.format import INFIX
 from reading.frames import NO_TIME, counted_files, data_files, taken
 from reading.groups import Numbers, groups_by
@@ -84,7 +84,7 @@ def topic_objects(files: pd.DataFrame, topic: str) -> TopicObjects | None:
     last = rows.tail(LOOKED_INTO).iloc[::-1]
     keys = last["folder"].astype(str) + last["name"].astype(str)
     facts = zip(keys, last["bytes"].tolist(), last["encoded"].astype(str), last["format"].astype(str), strict=True)
-    newest = [ObjectFacts(*one) for one in facts]
+    newest = [LoggedObject(*one) for one in facts]
     roles, encoded = set(own["role"].unique()), rows["encoded"].unique()
     return TopicObjects(topic, newest, [str(name) for name in encoded], tuple(role for role in INFIX if role in roles))
 

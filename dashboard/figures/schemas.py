@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from kafka_s3.followers.ddl.table import ObjectFacts
+from kafka_s3.followers.ddl.table import LoggedObject
 from reading.frames import data_files
 
 CHANGES_OF: Final = ("version", "committed_ms", "topic", "partition", "first_offset", "schema")
@@ -58,14 +58,16 @@ def pairs(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names).sort_values("changes", ascending=False, ignore_index=True, kind="stable")
 
 
-def newest_object(files: pd.DataFrame, topic: str, schema: str) -> ObjectFacts | None:
+def newest_object(files: pd.DataFrame, topic: str, schema: str) -> LoggedObject | None:
     """The newest object with values of a topic's schema, None where there is none."""
     rows = data_files(files, *OBJECTS_OF)
     own = rows[((rows["topic"] == topic) & (rows["schema"] == schema)).to_numpy()]
     if own.empty:
         return None
     last = own.iloc[-1]
-    return ObjectFacts(f"{last['folder']}{last['name']}", int(last["bytes"]), str(last["encoded"]), str(last["format"]))
+    return LoggedObject(
+        f"{last['folder']}{last['name']}", int(last["bytes"]), str(last["encoded"]), str(last["format"])
+    )
 
 
 def type_text(field: Any) -> str:

@@ -11,7 +11,7 @@ from figures import schemas
 from figures.delta import differences
 from figures.text import plain
 from kafka_s3.followers.ddl.columns import object_columns
-from kafka_s3.followers.ddl.table import ObjectFacts
+from kafka_s3.followers.ddl.table import LoggedObject
 from kafka_s3.model.errors import SinkError
 from page import parts, resources, states
 from page.asking import asked
@@ -83,7 +83,7 @@ def _fields(scene: Scene, topic: str, schema: str) -> dict[str, str] | None:
     if facts is None:
         return None
 
-    def read(one: ObjectFacts = facts) -> dict[str, str]:
+    def read(one: LoggedObject = facts) -> dict[str, str]:
         return {name: schemas.type_text(field) for name, field in object_columns(reader, [one]).columns.fields.items()}
 
     try:

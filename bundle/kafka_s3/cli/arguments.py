@@ -27,14 +27,13 @@ from kafka_s3.connect.config.read import CONFIGURATIONS, pairs, read_worker, und
 from kafka_s3.connect.config.references import refused_of_stored
 from kafka_s3.connect.config.settings import REGION, Settings, masking
 from kafka_s3.connect.config.validate import CheckedConfig, check_file, load, resolved, validate
-from kafka_s3.engine.control.heartbeat import Heartbeat, read_heartbeat
-from kafka_s3.engine.control.stored_settings import read_stored_config
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.text import MASK
 from kafka_s3.run.logs import mask_logs
 
 if TYPE_CHECKING:
+    from kafka_s3.engine.control.heartbeat import Heartbeat
     from kafka_s3.run.wiring.bucket import SinkFolder
     from kafka_s3.store.options import StoreOptions
     from kafka_s3.store.store import ObjectStore
@@ -134,6 +133,8 @@ class Target:
 
     def heartbeat(self) -> Heartbeat | None:
         """Its last heartbeat."""
+        from kafka_s3.engine.control.heartbeat import read_heartbeat  # here: most commands read a file
+
         return read_heartbeat(self.store, self.paths)
 
 
@@ -236,6 +237,8 @@ def stored_config_of(target: Target, overrides: list[str] | None, worker: Path |
     are looked up only where this machine's operator allows it. Raises ConfigError there, where it has none, where a secret in it is only
     a mask, and where it belongs to another sink or bucket.
     """
+    from kafka_s3.engine.control.stored_settings import read_stored_config  # here: most commands read a file
+
     stored = read_stored_config(target.store, target.paths)
     if stored is None:
         rule = f"has no stored configuration in {target.folder}{target.name}/."

@@ -25,7 +25,6 @@ from kafka_s3.connect.config.rules.columns import compared_with_registry
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, check_file
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.ops.policies import lifecycle_rules, sink_policy, transition_of
 
 catalog = typer.Typer(no_args_is_help=True, help="The connectors whose configurations are taken, and their keys.")
 LIMIT_S: Final = 2.0
@@ -195,6 +194,10 @@ def _default(option: Option) -> str:
 @composed(settings=sink_settings)
 def iam(settings: Settings) -> None:
     """Print the least policy with which this sink runs. Nothing is changed, and nothing is asked of AWS."""
+    from kafka_s3.ops.policies import (
+        sink_policy,  # loads converters and the store, which other commands here do without
+    )
+
     show_json(sink_policy(settings))
 
 
@@ -207,5 +210,7 @@ def lifecycle(
     ] = None,
 ) -> None:
     """Print lifecycle rules for this sink's objects, which leave its commit log alone. Nothing is changed."""
+    from kafka_s3.ops.policies import lifecycle_rules, transition_of
+
     transitions = [transition_of(text) for text in transition or ()]
     show_json(lifecycle_rules(settings, transitions))

@@ -12,7 +12,7 @@ from typing import Any, Final
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.loop.followers import FollowerPosition
+from kafka_s3.followers.progress import FollowerPosition
 from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_letters
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import Role

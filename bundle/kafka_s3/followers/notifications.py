@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.followers import FollowerPosition
+from kafka_s3.followers.progress import FollowerPosition
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import NotificationFailed, SinkError
 from kafka_s3.model.files import Role

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.followers import FollowerPosition
+from kafka_s3.followers.progress import FollowerPosition
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.process import ThreadPool

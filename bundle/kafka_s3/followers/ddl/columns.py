@@ -21,8 +21,8 @@ from kafka_s3.engine.task.table_guard.columns import TableColumns, file_columns,
 from kafka_s3.followers.ddl.table import (
     LOOKED_INTO,
     ExternalTable,
+    LoggedObject,
     NoTable,
-    ObjectFacts,
     TopicObjects,
     clashes,
     partition_keys,
@@ -46,7 +46,7 @@ class FoundColumns:
     avro_schema: str = ""
 
 
-def object_columns(store: ObjectStore, objects: Sequence[ObjectFacts]) -> FoundColumns:
+def object_columns(store: ObjectStore, objects: Sequence[LoggedObject]) -> FoundColumns:
     """The columns of objects, the newest first, whose order and types win. Raises NoTable, StorageError, ObjectMissing."""
     found: FoundColumns | None = None
     for facts in objects[:LOOKED_INTO]:
@@ -72,7 +72,7 @@ def json_columns(schema: ConnectSchema, *, decimals: str) -> TableColumns:
     return file_columns(pa.schema(fields))
 
 
-def _columns(store: ObjectStore, facts: ObjectFacts) -> FoundColumns:
+def _columns(store: ObjectStore, facts: LoggedObject) -> FoundColumns:
     match facts.format:
         case "parquet":
             return FoundColumns(file_columns(read_footer(store, facts.key, facts.size).schema))
@@ -132,7 +132,7 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at
 
 
-def _sampled(head: bytes, facts: ObjectFacts) -> TableColumns:
+def _sampled(head: bytes, facts: LoggedObject) -> TableColumns:
     """The columns of the whole lines at an object's beginning."""
     try:
         text = zlib.decompressobj(GZIP).decompress(head, MOST_TEXT) if facts.key.endswith(".gz") else head

@@ -27,7 +27,7 @@ class NoTable(SinkError):
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectFacts:
+class LoggedObject:
     """What the log says of one object: its key, its size in bytes, its encoded partition and the name of its format."""
 
     key: str
@@ -44,7 +44,7 @@ class TopicObjects:
     """
 
     topic: str
-    newest: Sequence[ObjectFacts]
+    newest: Sequence[LoggedObject]
     encoded_partitions: Sequence[str]
     sidecars: tuple[Role, ...] = ()
 
@@ -112,7 +112,7 @@ def table_name(topic: str) -> str:
 
 def topics_of(entries: Iterable[CommitEntry]) -> dict[str, TopicObjects]:
     """The topics of a log, in order of their names, with their objects that hold values."""
-    newest: dict[str, list[ObjectFacts]] = {}
+    newest: dict[str, list[LoggedObject]] = {}
     encoded: dict[str, dict[str, None]] = {}
     beside: dict[str, dict[Role, None]] = {}
     for entry in entries:
@@ -121,7 +121,7 @@ def topics_of(entries: Iterable[CommitEntry]) -> dict[str, TopicObjects]:
                 beside.setdefault(file.topic, {})[file.role] = None
             if file.role is not Role.VALUE:
                 continue
-            facts = ObjectFacts(file.key, file.upload.size, file.encoded_partition, file.format)
+            facts = LoggedObject(file.key, file.upload.size, file.encoded_partition, file.format)
             newest[file.topic] = [facts, *newest.get(file.topic, [])][:LOOKED_INTO]
             encoded.setdefault(file.topic, {})[file.encoded_partition] = None
     return {

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafka_s3 import __version__
 from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, FORMAT_GROUP
@@ -42,7 +43,6 @@ from kafka_s3.engine.task.partitioning.timestamps import Wallclock
 from kafka_s3.engine.task.rotation import OFF, RotationRules
 from kafka_s3.engine.task.table_guard.columns import Evolution, Mode, written_columns
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.objects.avro_container import avro_format
 from kafka_s3.objects.block_gzip import block_gzip_format
@@ -59,6 +59,9 @@ from kafka_s3.run.wiring.conversion import (
 )
 from kafka_s3.run.wiring.partitioning import directory, extractor, fields, partitioner, uses_time, writes_nulls
 from kafka_s3.store.s3 import S3Store
+
+if TYPE_CHECKING:
+    from kafka_s3.kafka.reader.settings import ReadScope
 
 
 def make_pipeline(settings: Settings) -> Pipeline:
@@ -130,6 +133,8 @@ def read_scope(settings: Settings) -> ReadScope:
 
     Without tolerance a reporter makes dead letters, too: of null values, and of the record at which the sink stops.
     """
+    from kafka_s3.kafka.reader.settings import ReadScope  # loads confluent_kafka, for those that read from Kafka only
+
     tolerant = settings.text("errors.tolerance") == "all"
     if tolerant or has_reporter(settings) or reads_envelopes(settings):
         return ReadScope.ENVELOPES
