@@ -69,15 +69,16 @@ test: $(TESTING) ## everything that CI checks
 checks: lint types contracts conformance ## all of `make test` that is no test
 	@$(BIN)/python -m tests.support.s3_servers
 
-nightly: $(TESTING) jars coverage ## every test, every cell of a matrix, every example, and branch coverage; takes an hour
+nightly: $(TESTING) jars ## every test, every cell of a matrix, every example, and branch coverage; takes an hour
 	KAFKA_S3_NIGHTLY=1 $(PYTEST) -m "not benchmark" $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory coverage
 
 unit: $(TESTING) ## the tests that start no process and no server
 	$(BIN)/python -m pytest tests/unit -m "not nightly" -n 2 --dist worksteal $(PYTEST_ARGS)
 
-coverage: $(TESTING) ## branch coverage of the unit tests; fails below 95 % of what makes records appear exactly once
+coverage: $(TESTING) ## branch coverage of the unit tests and of Delta tables that change; fails below 95 % of what makes records appear exactly once
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(BIN)/python -m coverage run -m pytest tests/unit -m "not nightly" -n 2 --dist worksteal \
+	$(BIN)/python -m coverage run -m pytest tests/unit tests/services/followers/delta/test_evolution.py -m "not nightly" -n 2 --dist worksteal \
 	  -W ignore::pytest.PytestUnraisableExceptionWarning $(PYTEST_ARGS)  # two threads that start at once: one goes untraced
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --format=total

@@ -47,7 +47,7 @@ from kafka_s3.ops.migration.takeover import (
 )
 from kafka_s3.ops.positions import (
     Move,
-    PartitionPosition,
+    PartitionOffsets,
     check_idle,
     epoch_ms,
     moves_to,
@@ -123,7 +123,7 @@ def set_(
     else:
         wanted = {row.topic_partition: to or "" for row in chosen(known.values(), topics)}
     positions = {
-        tp: offset_named(text, known.get(tp) or PartitionPosition(tp, None, None, None, None))
+        tp: offset_named(text, known.get(tp) or PartitionOffsets(tp, None, None, None, None))
         for tp, text in wanted.items()
     }
     ask = None if yes else "Move the sink?"
@@ -163,7 +163,7 @@ def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
     return CommitLog(store, state_paths(settings), clock_ms=now_ms)
 
 
-def chosen(known: Iterable[PartitionPosition], topics: Sequence[str] | None) -> list[PartitionPosition]:
+def chosen(known: Iterable[PartitionOffsets], topics: Sequence[str] | None) -> list[PartitionOffsets]:
     """The positions of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
     alive = [row for row in known if row.head is not None]
     for topic in topics or ():
@@ -180,7 +180,7 @@ def log_text(sink: str, log: CommitLog) -> str:
     return f"Sink {sink}: entry {state.version}, epoch {state.epoch}, {last.kind} at {last.committed_at} by {last.driver or 'unknown'}"
 
 
-def positions_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]) -> dict[str, Any]:
+def positions_document(sink: str, log: CommitLog, rows: Iterable[PartitionOffsets]) -> dict[str, Any]:
     """The positions for programs; None is what is not known."""
     return {
         "sink": sink,
@@ -197,7 +197,7 @@ def positions_document(sink: str, log: CommitLog, rows: Iterable[PartitionPositi
     }
 
 
-def _numbers(row: PartitionPosition) -> dict[str, int | None]:
+def _numbers(row: PartitionOffsets) -> dict[str, int | None]:
     known = row.progress
     return {
         "frontier": known.frontier if known else None, "written": known.written if known else None,
@@ -206,7 +206,7 @@ def _numbers(row: PartitionPosition) -> dict[str, int | None]:
     }  # fmt: skip
 
 
-def positions_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
+def positions_table(rows: Iterable[PartitionOffsets], *, group: str) -> Table:
     """The positions as a table."""
     names = ("partition", "frontier", "written up to", "dead letters ahead", "Kafka from", "head", "lag", "group")
     table = new_table(f"Positions (group: {group})", left=["topic"], right=names)

@@ -34,7 +34,7 @@ class DriverAtWork(CommitError):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPosition:
+class PartitionOffsets:
     """One topic-partition as log, Kafka and group see it; None where one of them knows nothing of it.
 
     Open files hold what is before the offset `held`.
@@ -105,14 +105,14 @@ def read_positions(
     topics: Iterable[str],
     group: str | None = None,
     held: Mapping[TopicPartition, int] | None = None,
-) -> dict[TopicPartition, PartitionPosition]:
+) -> dict[TopicPartition, PartitionOffsets]:
     """Every topic-partition of the topics and of the log, in order. `held` says how far open files reach. Raises what the brokers raise."""
     found = brokers.describe(sorted({*topics, *(tp.topic for tp in state.progress)}))
     alive = topic_partitions(found.values())
     starts, heads = brokers.starts(alive), brokers.heads(alive)
     offsets = brokers.group_offsets(group, alive) if group else {}
     return {
-        tp: PartitionPosition(
+        tp: PartitionOffsets(
             tp, state.progress.get(tp), starts.get(tp), heads.get(tp), offsets.get(tp), (held or {}).get(tp, 0)
         )
         for tp in sorted({*alive, *state.progress})
@@ -124,7 +124,7 @@ def topic_partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions]
 
 
-def offset_named(text: str, place: PartitionPosition) -> int:
+def offset_named(text: str, place: PartitionOffsets) -> int:
     """`earliest`, `latest` or a number as an offset that Kafka has, its head included. Raises ConfigError with the range."""
     start, head = place.start, place.head
     if start is None or head is None:
@@ -153,9 +153,7 @@ def epoch_ms(text: str) -> int:
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
 
 
-def offsets_at_time(
-    brokers: Brokers, chosen: Iterable[PartitionPosition], *, time_ms: int
-) -> dict[TopicPartition, int]:
+def offsets_at_time(brokers: Brokers, chosen: Iterable[PartitionOffsets], *, time_ms: int) -> dict[TopicPartition, int]:
     """Per topic-partition the first offset at or after the time; the head where all records are older."""
     heads = {place.topic_partition: place.head for place in chosen if place.head is not None}
     found = brokers.offsets_at(dict.fromkeys(heads, time_ms))

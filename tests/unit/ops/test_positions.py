@@ -18,7 +18,7 @@ from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.positions import (
     DriverAtWork,
     Move,
-    PartitionPosition,
+    PartitionOffsets,
     check_idle,
     epoch_ms,
     moves_to,
@@ -45,7 +45,7 @@ def world_at_work(records: int = 7, **config: str) -> World:
     return world
 
 
-def rows_of(world: World) -> dict[TopicPartition, PartitionPosition]:
+def rows_of(world: World) -> dict[TopicPartition, PartitionOffsets]:
     return read_positions(
         world.log().load(),
         world.kafka,
@@ -65,9 +65,9 @@ def test_a_place_says_what_log_kafka_and_group_know() -> None:
     world.kafka.create(SECOND, start=5)
     rows = rows_of(world)
 
-    assert rows[ORDERS] == PartitionPosition(ORDERS, Progress(6, 6, leader_epoch=0), 0, 7, 6)
+    assert rows[ORDERS] == PartitionOffsets(ORDERS, Progress(6, 6, leader_epoch=0), 0, 7, 6)
     assert (rows[ORDERS].lag, rows[ORDERS].remark) == (1, "")
-    assert rows[SECOND] == PartitionPosition(SECOND, None, 5, 5, None)
+    assert rows[SECOND] == PartitionOffsets(SECOND, None, 5, 5, None)
     assert "first start" in rows[SECOND].remark
     table = shown(positions_table(rows.values(), group="connect-orders"))
     assert "connect-orders" in table
@@ -75,11 +75,11 @@ def test_a_place_says_what_log_kafka_and_group_know() -> None:
 
 
 def test_what_stops_a_sink_is_remarked() -> None:
-    assert "3 offsets are no longer in Kafka" in PartitionPosition(ORDERS, Progress(2), 5, 9, None).remark
-    assert PartitionPosition(ORDERS, Progress(2), 5, 9, None, held=5).remark == ""
-    assert "1 offsets are no longer in Kafka" in PartitionPosition(ORDERS, Progress(2), 5, 9, None, held=4).remark
-    assert "beyond Kafka's head" in PartitionPosition(ORDERS, Progress(12), 5, 9, None).remark
-    gone = PartitionPosition(ORDERS, Progress(12), None, None, None)
+    assert "3 offsets are no longer in Kafka" in PartitionOffsets(ORDERS, Progress(2), 5, 9, None).remark
+    assert PartitionOffsets(ORDERS, Progress(2), 5, 9, None, held=5).remark == ""
+    assert "1 offsets are no longer in Kafka" in PartitionOffsets(ORDERS, Progress(2), 5, 9, None, held=4).remark
+    assert "beyond Kafka's head" in PartitionOffsets(ORDERS, Progress(12), 5, 9, None).remark
+    gone = PartitionOffsets(ORDERS, Progress(12), None, None, None)
     assert (gone.remark, gone.lag) == ("not in Kafka", None)
 
 
@@ -241,18 +241,18 @@ def test_a_driver_that_was_overtaken_holds_nobody_up_while_it_still_beats() -> N
 
 @pytest.mark.parametrize(("text", "offset"), [("earliest", 3), ("latest", 9), ("3", 3), ("9", 9)])
 def test_offsets_have_names(text: str, offset: int) -> None:
-    assert offset_named(text, PartitionPosition(ORDERS, None, 3, 9, None)) == offset
+    assert offset_named(text, PartitionOffsets(ORDERS, None, 3, 9, None)) == offset
 
 
 @pytest.mark.parametrize("text", ["2", "10", "-1", "soon", "٣"])
 def test_an_offset_that_kafka_does_not_have_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"from 3 to 9|is no offset"):
-        offset_named(text, PartitionPosition(ORDERS, None, 3, 9, None))
+        offset_named(text, PartitionOffsets(ORDERS, None, 3, 9, None))
 
 
 def test_an_unknown_partition_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"orders-1.*no topic-partition"):
-        offset_named("3", PartitionPosition(SECOND, None, None, None, None))
+        offset_named("3", PartitionOffsets(SECOND, None, None, None, None))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ CONFIG = {
 }
 PART_BYTES = 20
 ROUNDS = 8
-SOME, MANY, CHUNK = 50, 5_050, 250
+SOME, MANY, CHUNK = 30, 5_030, 250
 STORE_VERBS = (Verb.CREATE_UPLOAD, Verb.UPLOAD_PART, Verb.COMPLETE_UPLOAD, Verb.PUT, Verb.ABORT_UPLOAD, Verb.DELETE)
 READ_ERRORS: tuple[Callable[[str], SinkError], ...] = (
     KafkaUnavailable, RegistryUnavailable, EngineDied, TaskTimedOut,

@@ -17,9 +17,11 @@ from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.store.memory import MemoryStore
 from tests.support.configurations import FIELD, TIME, TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, pieces, settings_of
 
-SEEDS = 520
+ALL = 520
+SEEDS = examples(ALL)
 ROUTED = {
     "transforms": "t", "transforms.t.type": "io.confluent.connect.transforms.ExtractTopic$Value", "transforms.t.field": "to",
 }  # fmt: skip
@@ -41,13 +43,14 @@ def test_how_records_are_cut_into_batches_does_not_decide_where_files_close(
         reasons |= {file[4] for file in whole[0]}
         cuts = random.sample(range(len(records)), random.randint(1, min(12, len(records))))
         assert _written(pipeline, records, cuts) == whole, f"seed {seed}, cuts {sorted(cuts)}, {config}"
-    assert {Reason.MAX_OPEN_FILES, Reason.FLUSH_SIZE, Reason.FLUSH_BYTES, Reason.ROTATE_INTERVAL} <= reasons
+    if SEEDS == ALL:  # a quarter of them need not meet every reason
+        assert {Reason.MAX_OPEN_FILES, Reason.FLUSH_SIZE, Reason.FLUSH_BYTES, Reason.ROTATE_INTERVAL} <= reasons
 
 
 def _config(random: Random) -> dict[str, str]:
     by_time = {**TIME, "path.format": "'h'=HH-mm", "partition.duration.ms": "60000", "rotate.interval.ms": "200000"}
     by_time["rotate.file.on.partition.change"] = random.choice(["true", "false"])
-    rotation = {"flush.size": random.choice(["3", "9", "1000"]), "flush.bytes": random.choice(["-1", "600"])}
+    rotation = {"flush.size": random.choice(["3", "9", "1000"]), "flush.bytes": random.choice(["-1", "1500"])}
     cap = {"partitioner.max.open.files": random.choice(["-1", "1", "2", "3", "4", "7"])}
     return {**TOLERANT, **random.choice([FIELD, FIELD, by_time]), **rotation, **cap}
 
