@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -216,3 +217,90 @@ def test_the_end_of_a_directory_is_that_of_all_buckets_of_its_name(
 def test_what_cannot_be_marked_is_refused(config: dict[str, str], rule: str) -> None:
     with pytest.raises(ConfigError, match=rule):
         settings_of({**CONFIG, **config})
+
+
+class LateScene:
+    """Records that come late, crash by crash: two topic-partitions, hours as directories, a marker's put that fails now and then."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.world = World(
+            {**CONFIG, "flush.size": str(self.draw.choice([1, 2, 3])), "flush.idle.ms": str(HOUR)},
+            topics=(ORDERS, OTHER),
+        )
+        self.next = {ORDERS: 0, OTHER: 0}
+        self.seen: dict[str, dict[str, Any]] = {}
+        self.world.start()
+
+    def play(self) -> None:
+        for _ in range(self.draw.randint(20, 60)):
+            self.draw.choice([self.record] * 5 + [self.time] * 2 + [self.round] * 4 + [self.crash])()
+        for _ in range(4):
+            self.world.now += 3 * HOUR
+            self.round()
+        self.judge()
+
+    def record(self) -> None:
+        tp = self.draw.choice([ORDERS, OTHER])
+        late = self.draw.randint(1, 4) * HOUR if self.draw.random() < 0.2 else 0
+        self.world.kafka.add(tp, MemoryRecord(self.next[tp], self.world.now - late, None, b'{"n":1}'))
+        self.next[tp] += 1
+
+    def time(self) -> None:
+        self.world.now += self.draw.choice([60_000, 20 * 60_000, HOUR, 2 * HOUR])
+
+    def crash(self) -> None:
+        """The next driver may find its store unwilling to take a marker, or what is noted of them."""
+        plan = (
+            [failure("put", matches=lambda key: "_SUCCESS" in key or "followers" in key)]
+            if self.draw.random() < 0.5
+            else []
+        )
+        self.world.start(plan)
+        self.look()  # a start catches up with markers
+
+    def round(self) -> None:
+        self.world.sink.poll_and_commit()
+        self.look()
+
+    def look(self) -> None:
+        for hour, marker in marked(self.world).items():
+            if self.seen.get(hour) != marker:
+                self.check(hour, marker)
+        self.seen = marked(self.world)
+
+    def check(self, hour: str, marker: dict[str, Any]) -> None:
+        """Its time is over, and nobody has records of it that were there before and are not committed, unless later ones are."""
+        assert marker["end_ms"] <= self.world.now, hour
+        state = self.world.log().load()
+        for tp in (ORDERS, OTHER):
+            waiting = [
+                record.timestamp
+                for record in self.world.kafka.records[tp]
+                if record.offset >= state.frontier.get(tp, 0)
+            ]
+            passed = any(
+                file.max_timestamp is not None and file.max_timestamp >= marker["end_ms"]
+                for entry in self.world.entries() for file in entry.files if file.topic_partition == tp
+            )  # fmt: skip
+            assert passed or not [ms for ms in waiting if ms is not None and ms < marker["end_ms"]], (hour, tp)
+
+    def judge(self) -> None:
+        """Each hour that has objects is marked, and its last marker names the last entry that added to it."""
+        last: dict[str, int] = {}
+        for entry in self.world.entries():
+            for file in entry.files:
+                last[file.key.split("/")[-2]] = entry.version
+        assert {hour: marker["entry"] for hour, marker in marked(self.world).items()} == last
+
+
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in range(40, 540, 100))]
+)
+def test_late_records_and_crashes_leave_every_hour_marked_and_none_too_early(first: int) -> None:
+    for seed in range(first, first + (100 if first else 40)):
+        try:
+            LateScene(seed).play()
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
