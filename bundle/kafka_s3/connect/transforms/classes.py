@@ -12,7 +12,6 @@ from kafka_s3.connect.config.transforms import Configured, ConfiguredStep
 from kafka_s3.connect.java.regex import compiled
 from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.schemas.connect import SchemaType
-from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
 from kafka_s3.connect.transforms.fields import (
     ExtractField,
@@ -25,19 +24,22 @@ from kafka_s3.connect.transforms.fields import (
     SetSchemaMetadata,
     ValueToKey,
 )
-from kafka_s3.connect.transforms.filters import (
-    Drop,
-    Filter,
-    HasHeaderKey,
-    RecordIsTombstone,
-    TombstoneHandler,
-    TopicNameMatches,
-)
 from kafka_s3.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader, literal
 from kafka_s3.connect.transforms.new_record_state import Deletes, ExtractNewRecordState, reference
 from kafka_s3.connect.transforms.record import Header, Predicate, RecordPart, Refused, Transform
-from kafka_s3.connect.transforms.routers import ExtractTopic, MessageTimestampRouter, RegexRouter, TimestampRouter
-from kafka_s3.connect.transforms.timestamps import TimestampConverter
+from kafka_s3.connect.transforms.routers import (
+    Drop,
+    ExtractTopic,
+    Filter,
+    HasHeaderKey,
+    MessageTimestampRouter,
+    RecordIsTombstone,
+    RegexRouter,
+    TimestampRouter,
+    TombstoneHandler,
+    TopicNameMatches,
+)
+from kafka_s3.connect.transforms.type_changes import Cast, TimestampConverter
 from kafka_s3.model.files import Role
 
 TYPES: Final = {kind.replace("float", "float32").replace("double", "float64"): SchemaType(kind) for kind in SchemaType}

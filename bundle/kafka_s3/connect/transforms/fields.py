@@ -215,7 +215,6 @@ class HoistField:
     field: str
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        """The record one level deeper."""
         value, schema = self.part.value_of(record)
         if schema is None:
             return self.part.put(record, {self.field: value}, None)
@@ -339,7 +338,6 @@ class Insertion(NamedTuple):
 
     @property
     def field(self) -> Field:
-        """The field with its schema."""
         plain = SCHEMAS[self.what]
         return Field(self.name, ConnectSchema(plain.kind, self.optional, plain.name, plain.version))
 
