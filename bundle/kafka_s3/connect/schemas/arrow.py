@@ -86,12 +86,12 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with exactly the columns of the schema."""
     if table.schema == schema:
         return table
-    columns = []
-    for field in schema:
-        if field.name not in table.column_names:
-            columns.append(pa.nulls(table.num_rows, field.type))
-        else:
-            columns.append(_converted(table.column(field.name).combine_chunks(), field.type))
+    columns = [
+        _converted(table.column(field.name).combine_chunks(), field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

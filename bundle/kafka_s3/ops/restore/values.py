@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
-from kafka_s3.connect.converters.kafka_struct import FIELD
+from kafka_s3.connect.converters.whole_records import FIELD
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition

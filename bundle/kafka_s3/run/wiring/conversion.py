@@ -21,16 +21,15 @@ from kafka_s3.connect.config.classes import (
     REGISTRY_CONVERTERS,
 )
 from kafka_s3.connect.config.registry import apicurio_framing, apicurio_ids, apicurio_options, registry_options
-from kafka_s3.connect.config.rules.columns import hidden_fields
+from kafka_s3.connect.config.rules.objects import hidden_fields
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.converters.converter import Converter, PayloadDecoder
 from kafka_s3.connect.converters.headers import header_reader
 from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope, JsonTables, JsonValues
-from kafka_s3.connect.converters.kafka_struct import KafkaStruct
 from kafka_s3.connect.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.connect.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
-from kafka_s3.connect.converters.whole_records import RecordConverter, RecordDecoder
+from kafka_s3.connect.converters.whole_records import KafkaStruct, RecordConverter, RecordDecoder
 from kafka_s3.connect.registry.options import Framing, SubjectNameStrategy, strategy_of, subject
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
