@@ -198,10 +198,9 @@ def _null_keys_are_stored(settings: Settings) -> Iterator[Problem]:
 
 
 def _state_is_beside_the_data(settings: Settings) -> Iterator[Problem]:
-    state, data = (settings.text(key).strip().strip("/") for key in ("state.prefix", "topics.dir"))
-    if not state:
+    if not settings.text("state.prefix").strip().strip("/"):
         yield problem("state.prefix", "must not be blank.", "Leave it out for _kafka_s3.")
-    elif data and (data == state or data.startswith(f"{state}/")):
+    elif _state_is_above(settings):
         yield problem("state.prefix", "must not be topics.dir nor a folder above it.", "Leave it out for _kafka_s3.")
 
 
