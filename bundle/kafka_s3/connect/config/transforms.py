@@ -211,9 +211,7 @@ def _rows(kind: str) -> Mapping[str, Option]:
 def _values(
     settings: Settings, prefix: str, kind: str, rows: Mapping[str, Option], texts: Mapping[str, str], found: Steps
 ) -> dict[str, Value]:
-    values: dict[str, Value] = {}
-    for name, row in rows.items():
-        values[name] = _value(settings, prefix, row, kind, texts, found)
+    values = {name: _value(settings, prefix, row, kind, texts, found) for name, row in rows.items()}
     for name in sorted(set(texts) - set(rows)):
         found.faults.append(
             KeyFault(

@@ -190,8 +190,7 @@ class RecordConverter:
         key_runs, failures = self.keys(batch, keys)
         batch = without_offsets(batch, [failure.offset for failure in failures])
         decoded = self.value.decode(batch)
-        runs = decoded.runs
-        nulls = decoded.nulls
+        runs, nulls = decoded.runs, decoded.nulls
         if self.metadata is not None:
             runs, more = self.metadata.add_struct(runs, whole, keys)
             failures += more
