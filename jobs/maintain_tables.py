@@ -27,8 +27,7 @@ def maintain(settings: Settings, given: Namespace) -> bool:
         print(reason)
         return True
     # loads delta-rs, which jobs of sinks without tables do without
-    from kafka_s3.followers.delta.check import topics_with_tables
-    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
+    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep, topics_with_tables
 
     steps = {
         step

@@ -25,8 +25,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.followers.delta.check import TableCheck
-    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained
+    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained, TableCheck
 
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
@@ -71,8 +70,8 @@ def rebuild(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Make the tables again from the commit log: its objects go in, all other files go out; no object is deleted."""
-    from kafka_s3.followers.delta.check import forget
-    from kafka_s3.followers.delta.check import rebuild as rebuild_table
+    from kafka_s3.followers.delta.maintain import forget
+    from kafka_s3.followers.delta.maintain import rebuild as rebuild_table
     from kafka_s3.ops.positions import check_idle
     from kafka_s3.run.wiring.delta import intake_of, table_layout, tables_of, written_by_spark
 
@@ -224,7 +223,7 @@ class _Here:
 
     def topics(self, wanted: Sequence[str] | None) -> list[str]:
         """The topics with objects, or those that were asked for. Raises ConfigError for one without."""
-        from kafka_s3.followers.delta.check import topics_with_tables
+        from kafka_s3.followers.delta.maintain import topics_with_tables
 
         known = topics_with_tables(self.log)
         for topic in wanted or ():
@@ -251,7 +250,7 @@ def _here(settings: Settings) -> _Here:
 
 
 def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
-    from kafka_s3.followers.delta.check import check_table as check_table
+    from kafka_s3.followers.delta.maintain import check_table as check_table
     from kafka_s3.run.wiring.delta import intake_of, tables_of
 
     table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
@@ -260,7 +259,7 @@ def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
 
 def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
     from kafka_s3.connect.naming.table_names import TableNames
-    from kafka_s3.followers.delta.check import check_copy
+    from kafka_s3.followers.delta.maintain import check_copy
     from kafka_s3.run.wiring.delta import position_key
 
     names, key = TableNames(here.settings.text("delta.table.name")), position_key(here.settings)

@@ -13,9 +13,8 @@ from typing import Final
 from kafka_s3.model.errors import PreconditionFailed, StorageError
 from kafka_s3.model.files import Upload
 from kafka_s3.ops.doctor.findings import Area, CheckResult, CheckStatus
-from kafka_s3.store.bucket import BucketAnswer, BucketFacts, LifecycleRule
 from kafka_s3.store.options import StoreOptions
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import BucketAnswer, BucketFacts, LifecycleRule, ObjectStore
 
 RIGHTS: Final = Area("rights")
 CONTENT: Final = b"kafka-s3 doctor tries its rights here; this object may be deleted\n"

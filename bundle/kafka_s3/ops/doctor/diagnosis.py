@@ -18,9 +18,8 @@ from kafka_s3.ops.doctor.kafka import AREA, Reach, check_kafka, check_reader
 from kafka_s3.ops.doctor.registry import check_registry
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
-from kafka_s3.store.bucket import BucketFacts
 from kafka_s3.store.options import StoreOptions
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import BucketFacts, ObjectStore
 
 CONFIGURATION = Area("configuration")
 

@@ -20,7 +20,7 @@ from kafka_s3.model.errors import ConfigError, Problem, TableError
 from kafka_s3.model.protocols import Source
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.client import RustOptions
+from kafka_s3.store.s3 import RustOptions
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
