@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Reason, Role, counted
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.model.timing import now_ms
+from kafka_s3.model.timing import iso_time, now_ms
 from kafka_s3.ops.explain.answer import Account, Answer, Outcome, object_facts, open_rules
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.run.wiring.pipeline import make_pipeline, object_names, state_paths
@@ -252,10 +252,9 @@ class OffsetInquiry:
 def _with_letter(filed: FiledLetter, accounts: OffsetAccounts) -> list[Account]:
     """The accounts of a dead letter: the entry that made it one, the one that settled it, and gaps. Others only reach over its offset."""
     letter = filed.letter
-    at = datetime.fromtimestamp(filed.committed_ms / 1000, UTC).isoformat(timespec="milliseconds")
     text = f"it became a dead letter in stage {letter.stage}: {letter.exception}: {letter.message}".rstrip(".")
     files = tuple(one.file for one in accounts.ledger.files.values() if one.entry == filed.entry)
-    made = Account(filed.entry, at.replace("+00:00", "Z"), Outcome.DEAD_LETTER, text, files)
+    made = Account(filed.entry, iso_time(filed.committed_ms), Outcome.DEAD_LETTER, text, files)
     return [made, *(one for one in accounts.found if one.entry == filed.settled or one.outcome is Outcome.GAP)]
 
 
