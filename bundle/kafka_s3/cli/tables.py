@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.arguments import Only, Output, OutputFormat, composed, sink_settings, usage_error
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
 delta = typer.Typer(help="Compare a sink's Delta tables with log and bucket, or make them again.", no_args_is_help=True)
-Only = Annotated[
-    list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
-]
 
 
 @delta.command()
@@ -90,8 +87,7 @@ def rebuild(
         if fresh:
             forget(here.store, table_layout(here.settings).folder(topic))
         done = rebuild_table(here.log, intake, table(topic), topic=topic, clock_ms=now_ms)
-        text = f"{topic}: {done.added} files added, {done.removed} taken out"
-        show_line(out, text)
+        show_line(out, f"{topic}: {done.added} files added, {done.removed} taken out")
         for key, reason in done.left_out.items():
             show_line(out, f"  {key} stays out: {reason}")
 
@@ -137,8 +133,9 @@ def maintain(
             well = False
             show_line(out, f"{topic}: not done. {done}")
         elif done is None:
-            text = f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
-            show_line(out, text)
+            show_line(
+                out, f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
+            )
         else:
             print_maintenance(done, out, dry=dry_run)
     if not well:

@@ -69,7 +69,8 @@ def record_converters(
     envelopes = settings.flag("header.converter.schemas.enable")
     header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
-    chain = transform_chain(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
+    inferred = settings.text("format.class") == "parquet" and not settings.text("value.schema")
+    chain = transform_chain(settings, now_ms=time.time_ns() // 1_000_000, tables=inferred)
     placing = placed_by(settings)
     if placing:
         chain = replace(chain, reads=chain.reads | placing) if chain is not None else Chain((), placing)
@@ -138,11 +139,6 @@ def inflated_columns(settings: Settings) -> tuple[str, ...]:
     return tuple(
         side for side, is_read in read.items() if is_read and settings.text(f"{side}.converter") in GLUE_CONVERTERS
     )
-
-
-def _infers_tables(settings: Settings) -> bool:
-    """Whether schemaless values go into Parquet by a schema that is inferred."""
-    return settings.text("format.class") == "parquet" and not settings.text("value.schema")
 
 
 def names_schemas(settings: Settings) -> bool:

@@ -146,11 +146,6 @@ def guarded(
     return GuardedSource(source, store, expected, mode)
 
 
-def shared_tables(settings: Settings, store: ObjectStore) -> Tables | None:
-    """Tables of delta-rs for a guard and a follower together, so that each is read once; None where Spark writes them."""
-    return None if written_by_spark(settings) else tables_of(settings, store)
-
-
 def cached_of(settings: Settings, store: ObjectStore) -> Callable[[str], CachedColumns]:
     """Gives the cached columns of a topic's table, where Spark writes it."""
     paths, names = state_paths(settings), TableNames(settings.text("delta.table.name"))
