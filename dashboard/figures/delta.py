@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reading.delta_files import FolderFiles
-from reading.delta_versions import ColumnsAt, TableLog
+from reading.delta import ColumnsAt, FolderFiles, TableLog
 from reading.frames import data_files
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -68,9 +67,3 @@ def newest_object(files: pd.DataFrame, topic: str, schema: str) -> LoggedObject 
     return LoggedObject(
         f"{last['folder']}{last['name']}", int(last["bytes"]), str(last["encoded"]), str(last["format"])
     )
-
-
-def type_text(field: Any) -> str:
-    """The type of a column as Delta writes it, as a text."""
-    kind = field["type"]
-    return kind if isinstance(kind, str) else json.dumps(kind, separators=(",", ":"))

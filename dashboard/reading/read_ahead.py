@@ -70,9 +70,7 @@ class ReadAhead:
         """The object's bytes. Raises ObjectMissing."""
         if not _is_fixed(key):
             return self._store.get(key)
-        with self._lock:
-            held = self._held.get(key)
-        if held is not None and not (held.done() and held.exception() is not None):
+        if (held := self._coming(key)) is not None:
             return held.result()
         content = self._store.get(key)  # here: a thread of the pool that waits for another one may wait for ever
         done: Future[bytes] = Future()
@@ -81,10 +79,14 @@ class ReadAhead:
         return content
 
     def _fetch(self, key: str) -> None:
+        if self._coming(key) is None:
+            self._hold(key, self._pool.submit(self._store.get, key))
+
+    def _coming(self, key: str) -> Future[bytes] | None:
+        """What is held of an object, None where it has to be asked (again)."""
         with self._lock:
             held = self._held.get(key)
-        if held is None or (held.done() and held.exception() is not None):
-            self._hold(key, self._pool.submit(self._store.get, key))
+        return None if held is None or (held.done() and held.exception() is not None) else held
 
     def _hold(self, key: str, content: Future[bytes]) -> None:
         with self._lock:
@@ -115,19 +117,13 @@ def entries_of(
     """The entries of these versions, and those that are missing or damaged; `first` comes before each. Raises StorageError where the
     bucket refuses.
     """
-    entries: list[CommitEntry] = []
-    damage: list[Damage] = []
 
     def read(version: int) -> CommitEntry | Damage:
         first()
         return _entry_or_damage(store, paths, version)
 
-    for found in pool.map(read, versions):
-        if isinstance(found, Damage):
-            damage.append(found)
-        else:
-            entries.append(found)
-    return entries, damage
+    found = list(pool.map(read, versions))
+    return [one for one in found if not isinstance(one, Damage)], [one for one in found if isinstance(one, Damage)]
 
 
 def _entry_or_damage(store: ObjectStore, paths: StatePaths, version: int) -> CommitEntry | Damage:

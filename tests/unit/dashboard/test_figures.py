@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, partitions, rotations, schemas, units
+from figures import data, partitions, rotations, schemas, text
 from figures.charts import (
     BOX_COLOURS,
     IEC,
@@ -24,14 +24,13 @@ from figures.charts import (
     classes,
     heat_map,
     lines_over_time,
+    squarified,
     treemap,
 )
-from figures.data import DAY_MS, NO_TIME, Window
-from figures.delays import delays
+from figures.data import DAY_MS, NO_TIME, Window, delays
 from figures.fleet import by_urgency, fleet
-from figures.heat import Heat, heat, medians
+from figures.partitions import Heat, heat, medians
 from figures.text import cells, plain
-from figures.treemap import squarified
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
 from kafka_s3.engine.control.status import SinkSnapshot
 from kafka_s3.engine.log.entry import CommitEntry
@@ -562,8 +561,8 @@ def test_no_text_becomes_markup_or_a_formula(text: str) -> None:
 
 
 def test_sizes_and_durations_read_well() -> None:
-    assert [units.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
-    assert [units.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
+    assert [text.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
+    assert [text.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
 
 
 def test_a_part_knows_its_length() -> None:
