@@ -58,7 +58,6 @@ def within(frame: pd.DataFrame, window: Window, *columns: str) -> pd.DataFrame:
 
 
 def _of_topics(topic: pd.Series, window: Window) -> Numbers:
-    """Which rows are of the chosen topics."""
     chosen = np.array([name in window.topics for name in topic.cat.categories] or [False])
     found: Numbers = chosen[topic.cat.codes.to_numpy()]
     return found

@@ -17,7 +17,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
-from reading.answers import Answers
+from reading.background import Answers
 from reading.decoding import LetterDecoder
 from reading.delta import TableLogs
 from reading.history import History

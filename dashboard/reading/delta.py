@@ -22,7 +22,7 @@ from kafka_s3.engine.task.table_guard.columns import RESCUED
 from kafka_s3.followers.delta.planner import APP
 from kafka_s3.model.errors import ObjectMissing, StorageError
 from kafka_s3.store.store import ObjectInfo, ObjectStore
-from reading.answers import Answers
+from reading.background import Answers
 from reading.frames import data_files
 
 MOST_FILES: Final = 200_000
@@ -325,7 +325,6 @@ class _Reading:
             self.files = None
 
     def take(self, number: int, actions: list[dict[str, Any]]) -> None:
-        """The next version."""
         found = TableVersion(number)
         for action in actions:
             found = self._action(found, action)
@@ -334,7 +333,6 @@ class _Reading:
             self.files = self.files.after(number, actions)
 
     def log(self, last: str) -> TableLog:
-        """What was read."""
         return TableLog(tuple(self.versions[-NEWEST:]), tuple(self.columns[-NEWEST:]), self.position, self.files, last)
 
     def _action(self, found: TableVersion, action: dict[str, Any]) -> TableVersion:

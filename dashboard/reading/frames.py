@@ -213,7 +213,6 @@ def _add_counts(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -
 
 
 def _entry_rows(about: pa.Table) -> pa.Table:
-    """The entries' own table, with notes."""
     settling = pc.is_in(about["kind"], pa.array([str(EntryKind.POSITION), str(EntryKind.REPLAY)]))
     notes = [""] * len(about)
     for row in pc.indices_nonzero(settling).to_pylist():

@@ -23,7 +23,7 @@ from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.store.store import ObjectStore
 from reading.background import PAGES_FIRST, Background
 from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, neighbours, part_of, part_of_tables, reach
-from reading.read_ahead import THREADS, Damage, ReadAhead, entries_of, versions_listed
+from reading.reader import THREADS, Damage, ReadAhead, entries_of, versions_listed
 
 AHEAD: Final = 4
 """Stretches that are fetched before they are asked for."""
@@ -153,7 +153,6 @@ class History:
         return max(0.0, self._looked + self._look_every_s - time.monotonic())
 
     def _poll(self) -> None:
-        """The sink's state and its new entries."""
         self._looked = time.monotonic()
         self._recognise()
         if self._damage:
@@ -276,7 +275,6 @@ class History:
         )
 
     def _show(self, *, known: SinkSnapshot | None = None, trouble: str = "") -> None:
-        """Makes what is there the new snapshot."""
         self._shown = time.monotonic()
         self._parts = joined(self._parts)
         read = sum(map(len, self._parts))

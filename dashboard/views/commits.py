@@ -8,8 +8,7 @@ from typing import Any, Final
 import pandas as pd
 import streamlit as st
 
-from figures import data, schemas
-from figures.delta import differences
+from figures import data, delta
 from figures.text import plain
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.followers.ddl.columns import object_columns
@@ -89,7 +88,7 @@ def _choose(versions: list[int]) -> None:
 
 
 def _columns(scene: Scene, *, with_delta: bool) -> dict[str, object]:
-    delta = {
+    of_tables = {
         "delta": st.column_config.Column(
             "Delta versions", help="Version of each topic's table that has the entry's files."
         )
@@ -100,7 +99,7 @@ def _columns(scene: Scene, *, with_delta: bool) -> dict[str, object]:
         "dead_letters": parts.number_column("Dead letters"),
         "skipped": parts.number_column("Skipped"), "files": parts.number_column("Files"), "bytes": parts.Size("Bytes"),
         "reasons": "Why files closed", "offsets": st.column_config.Column("Offsets", width="medium"),
-        "schemas": "Schemas", **(delta if with_delta else {}), "driver": "Driver",
+        "schemas": "Schemas", **(of_tables if with_delta else {}), "driver": "Driver",
     }  # fmt: skip
 
 
@@ -196,11 +195,11 @@ def _files(scene: Scene, entry: CommitEntry) -> None:
 def _schema_changes(scene: Scene) -> None:
     """The pairs of schemas between which topics changed; of a chosen one the fields, and where it was."""
     st.subheader("Schema changes", anchor=False)
-    found = scene.kept("schemas", lambda: schemas.changes(scene.files(*schemas.CHANGES_OF)))
+    found = scene.kept("schemas", lambda: delta.changes(scene.files(*delta.CHANGES_OF)))
     if found.empty:
         states.nothing("Every topic-partition kept its schema in this time.")
         return
-    pairs = scene.kept("schema-pairs", lambda: schemas.pairs(found))
+    pairs = scene.kept("schema-pairs", lambda: delta.pairs(found))
     columns = {
         "topic": "Topic", "before": st.column_config.Column("From schema", width="medium"),
         "after": st.column_config.Column("To schema", width="medium"),
@@ -229,7 +228,7 @@ def _pair(scene: Scene, found: pd.DataFrame, pair: Any) -> None:
     topic, names = str(pair["topic"]), (str(pair["before"]), str(pair["after"]))
     before, after = (_fields(scene, topic, name) for name in names)
     if before is not None and after is not None:
-        lines = differences(before, after)
+        lines = delta.differences(before, after)
         st.markdown(f"**Fields of {plain(names[1])} against {plain(names[0])}**")
         st.code(
             "\n".join(lines) or "No field differs: names, versions or documentation do.", language=None, wrap_lines=True
@@ -252,7 +251,7 @@ def _pair(scene: Scene, found: pd.DataFrame, pair: Any) -> None:
 
 def _fields(scene: Scene, topic: str, schema: str) -> dict[str, str] | None:
     """Fields and types of the newest object of a schema, None where they are on their way or cannot be told, which the page says."""
-    facts, reader = schemas.newest_object(scene.files(*schemas.OBJECTS_OF), topic, schema), scene.at.reader
+    facts, reader = delta.newest_object(scene.files(*delta.OBJECTS_OF), topic, schema), scene.at.reader
     if facts is None:
         return None
 

@@ -59,7 +59,6 @@ def render(scene: Scene) -> None:
 
 
 def _settings(scene: Scene, shown: Mapping[str, str], given: frozenset[str]) -> None:
-    """What is set, then what is not."""
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         search = st.text_input(
             "Search", key="search", bind="query-params", placeholder="part of a key or value", width=320

@@ -277,7 +277,6 @@ class _Search:
     last: int | None = None
 
     def wants(self, letter: DeadLetter) -> bool:
-        """Whether a letter is looked for."""
         return (
             (self.first is None or letter.offset >= self.first)
             and (self.last is None or letter.offset <= self.last)
@@ -286,7 +285,6 @@ class _Search:
 
 
 def _letter_search() -> tuple[LetterSelection, _Search]:
-    """What was entered."""
     with st.container(horizontal=True, gap="small"):
         stage = st.selectbox("Stage", [ANY, *map(str, Stage)], key="stage", bind="query-params", width=170)
         state = st.selectbox(

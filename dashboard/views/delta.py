@@ -39,7 +39,6 @@ def render(scene: Scene) -> None:
 
 
 def _none(scene: Scene) -> None:
-    """Why there is nothing to show."""
     settings = scene.settings
     if settings is not None and settings.flag("delta.enable") and settings.text("delta.writer") == "spark":
         text = "Spark writes this sink's tables (`delta.writer=spark`): only the catalog knows them; `kafka-s3 delta check` compares them."

@@ -66,7 +66,6 @@ def _below(scene: Scene, found: pd.DataFrame, at: str) -> pd.DataFrame:
 
 
 def _heat(scene: Scene, warm: Heat, at: str) -> None:
-    """Records, bytes and sizes by day and hour."""
     measure = str(
         st.segmented_control(
             "Colour by", list(HEATS), default="records", key="heat", bind="query-params", required=True

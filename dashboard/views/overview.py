@@ -207,7 +207,6 @@ def _troubles(scene: Scene) -> None:
 
 
 def _sinks(scene: Scene) -> None:
-    """The table of all sinks."""
     own = scene.snapshot.known  # the page has read all of its log, and may know of more damage than a glance
     sinks = by_urgency([own if own is not None and own.name == one.name else one for one in scene.sight.sinks])
     st.subheader(f"Sinks in this bucket ({len(scene.sight.names)})", anchor=False)

@@ -132,7 +132,6 @@ def _advice(scene: Scene) -> None:
 
 
 def _prices() -> Prices:
-    """What the reader entered."""
     prices: Prices = st.session_state.setdefault("prices", Prices())
     box = parts.box("Prices (change them to those of your region and contract)", key="prices-box")
     if box is not None:

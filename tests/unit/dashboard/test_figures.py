@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, partitions, rotations, schemas, text
+from figures import data, delta, partitions, rotations, text
 from figures.charts import (
     BOX_COLOURS,
     IEC,
@@ -247,7 +247,7 @@ def test_a_schema_change_is_seen_within_a_partition_and_not_between_partitions()
         replace(file, partition=partition, first_offset=offset, schema=schema)
         for partition, offset, schema in ((0, 0, "a v1"), (0, 5, "a v2"), (1, 0, "a v1"), (1, 5, "a v1"))
     ))  # fmt: skip
-    found = schemas.changes(frames_of([part_of([entry], first=2, last=2)]).files)
+    found = delta.changes(frames_of([part_of([entry], first=2, last=2)]).files)
     assert found[["partition", "first_offset", "before", "after"]].values.tolist() == [[0, 5, "a v1", "a v2"]]
 
 
@@ -256,14 +256,14 @@ def test_schemas_that_take_turns_are_one_pair_with_its_changes_counted() -> None
     names = ("a v1", "a v2", "a v1", "a v2", "a v3")
     turns = tuple(replace(file, first_offset=offset, schema=name) for offset, name in enumerate(names))
     frames = frames_of([part_of([replace(log()[2], files=turns)], first=2, last=2)])
-    found = schemas.pairs(schemas.changes(frames.files))
+    found = delta.pairs(delta.changes(frames.files))
     assert found[["before", "after", "changes", "back", "partitions"]].values.tolist() == [
         ["a v1", "a v2", 3, 1, 1], ["a v2", "a v3", 1, 0, 1],
     ]  # fmt: skip
-    newest = schemas.newest_object(frames.files, file.topic, "a v2")
+    newest = delta.newest_object(frames.files, file.topic, "a v2")
     assert newest is not None
     assert (newest.key, newest.format) == (file.key, file.format)
-    assert schemas.newest_object(frames.files, file.topic, "a v9") is None
+    assert delta.newest_object(frames.files, file.topic, "a v9") is None
 
 
 # ------------------------------------------------------------ rotation
