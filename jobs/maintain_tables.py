@@ -30,12 +30,8 @@ def maintain(settings: Settings, given: Namespace) -> bool:
     from kafka_s3.followers.delta.check import topics_with_tables
     from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
 
-    steps = {
-        step
-        for step, on in ((MaintenanceStep.OPTIMIZE, given.optimize), (MaintenanceStep.VACUUM, given.vacuum is not None))
-        if on
-    }
-    chores = Chores(steps) if given.vacuum is None else Chores(steps, given.vacuum)
+    steps = {MaintenanceStep.OPTIMIZE} if given.optimize else set()
+    chores = Chores(steps) if given.vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, given.vacuum)
     store = S3Store(store_options(settings))
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
     well = True

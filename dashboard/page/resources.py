@@ -18,9 +18,9 @@ from kafka_s3.connect.config.validate import resolved
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
 from reading.background import Answers
-from reading.decoding import LetterDecoder
 from reading.delta import TableLogs
 from reading.history import History
+from reading.letters import LetterDecoder
 from reading.place import Opened, opened
 from reading.watch import Watch
 
@@ -30,13 +30,12 @@ T = TypeVar("T")
 
 
 class KeptResults:
-    """Results by their key, of one state of a log: another state begins anew, and beyond `most` the one used longest ago goes.
+    """Results by their key, of one state of a log: another state begins anew, and beyond MOST the one used longest ago goes.
 
     Thread-safe; whoever asks at once may work it out twice.
     """
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._lock = Lock()
         self._state: object = None
         self._results: OrderedDict[Hashable, Any] = OrderedDict()
@@ -54,7 +53,7 @@ class KeptResults:
         made = make()
         with self._lock:
             results[key] = made
-            while len(results) > self._most:
+            while len(results) > MOST:
                 results.popitem(last=False)
         return made
 

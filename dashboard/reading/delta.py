@@ -300,24 +300,15 @@ def read_table(store: ObjectStore, folder: str, sink: str, *, before: TableLog, 
     return made.log(keys[-1] if keys else before.last)
 
 
-@dataclass(slots=True)
 class _Reading:
     """A table's log as it is read on, version by version."""
 
-    sink: str
-    before: TableLog
-    base: TableFiles | None
-    versions: list[TableVersion] = field(init=False)
-    columns: list[ColumnsAt] = field(init=False)
-    position: int = field(init=False)
-    files: TableFiles | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.versions, self.columns = list(self.before.versions), list(self.before.columns)
-        self.position = max(self.before.position, self.base.positions.get(f"{APP}{self.sink}", -1) if self.base else -1)
-        self.files = self.base or self.before.files
-        if self.base is not None and self.base.types:
-            self.columns.append(ColumnsAt(self.base.version, self.base.types))
+    def __init__(self, sink: str, before: TableLog, base: TableFiles | None) -> None:
+        self.sink, self.versions, self.columns = sink, list(before.versions), list(before.columns)
+        self.position = max(before.position, base.positions.get(f"{APP}{sink}", -1) if base else -1)
+        self.files = base or before.files
+        if base is not None and base.types:
+            self.columns.append(ColumnsAt(base.version, base.types))
 
     def skip(self, first: int) -> None:
         """The versions below this one are not read: files can be told only from a checkpoint at or behind them."""

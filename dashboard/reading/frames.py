@@ -176,14 +176,11 @@ def _frame(table: pa.Table) -> pd.DataFrame:
 
 def _table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [_array(field.type, column) for field, column in zip(schema, columns, strict=True)]
+    arrays = [
+        pa.array(values, pa.string()).dictionary_encode() if field.type == _WORD else pa.array(values, field.type)
+        for field, values in zip(schema, columns, strict=True)
+    ]
     return pa.table(arrays, schema=schema)
-
-
-def _array(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    if kind == _WORD:
-        return pa.array(values, pa.string()).dictionary_encode()
-    return pa.array(values, kind)
 
 
 def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:

@@ -18,8 +18,7 @@ from kafka_s3.model.errors import SinkError
 from page import parts, resources, states
 from page.scene import Scene
 from reading import letters
-from reading.decoding import DecodedContent
-from reading.letters import FoundLetters, LetterFiles, LetterPlace
+from reading.letters import DecodedContent, FoundLetters, LetterFiles, LetterPlace
 
 TITLE: Final = "Dead letters"
 ICON: Final = ":material/drafts:"
