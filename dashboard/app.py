@@ -6,22 +6,23 @@ Start it with `kafka-s3 dashboard CONFIG`, or `streamlit run app.py` with `KAFKA
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from figures import data
 from figures.fleet import by_urgency
 from figures.text import plain
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from page import controls, freshness, links, login, resources, states
+from page import controls, resources, states
 from page.scene import scene
-from reading.give_way import PAGES_FIRST
-from reading.place import surroundings
+from reading.background import PAGES_FIRST
+from reading.place import LOGIN, surroundings
 from reading.reader import SILENT_S
 from views import commits, configuration, dead_letters, delta, layout, overview, rotation
 
@@ -36,7 +37,7 @@ def main() -> None:
     variables = surroundings()
     pages = [_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS]  # type: ignore[misc]
     page = st.navigation(pages, position="hidden")
-    if not login.admitted(dict(variables)):
+    if not _admitted(dict(variables)):
         _tab("kafka-s3")
         return
     try:
@@ -48,14 +49,14 @@ def main() -> None:
     sight = resources.watch(variables).ask(1.0)
     names = [known.name for known in by_urgency(sight.sinks)]
     sink = controls.sink_choice([*names, *(name for name in sight.names if name not in names)], at.sink)
-    links.render([(page, view.ICON) for page, view in zip(pages, VIEWS, strict=True)], sink)
+    controls.links([(page, view.ICON) for page, view in zip(pages, VIEWS, strict=True)], sink)
     if not sink:
         _tab("kafka-s3")
         st.title("kafka-s3")
-        _again(lambda: _wait_for_sinks(variables))
+        st.fragment(lambda: _wait_for_sinks(variables), run_every=2.0, key="waiting")()
         return
     _tab(f"{sink} \u00b7 {at.place.bucket} \u00b7 kafka-s3")
-    snapshot = resources.history(variables, sink).first(1.0)
+    snapshot = resources.history(variables, sink).ask(1.0)
     chosen.append(controls.choice(sink, data.topics_in(snapshot.frames)))
     st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
     page.run()
@@ -74,7 +75,7 @@ def _page(view: ModuleType, run: Callable[[], None]) -> Any:
 def _show(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:
     """A page, refreshed at the chosen pace; only what changed is drawn anew."""
     st.title(f"{view.TITLE} \u00b7 {plain(chosen.sink)}", anchor=False)
-    freshness.render(variables, chosen)
+    states.freshness(variables, chosen)
     st.fragment(lambda: _draw(view, variables, chosen), run_every=chosen.every_s, key=view.PATH or "overview")()
 
 
@@ -94,18 +95,43 @@ def _draw(view: ModuleType, variables: resources.Variables, chosen: controls.Cho
         )
 
 
-def _again(draw: Callable[[], None]) -> None:
-    st.fragment(draw, run_every=2.0, key="waiting")()
-
-
 def _wait_for_sinks(variables: resources.Variables) -> None:
     sight = resources.watch(variables).ask(0.5)
     if sight.names:
         st.rerun()
     at = resources.place(variables)
     if not sight.trouble and at.reader.waiting_s > SILENT_S:
-        freshness.blind("", at.reader.waiting_s, "It is asked again and again.")
+        states.blind("", at.reader.waiting_s, "It is asked again and again.")
     states.no_sinks(at, sight)
+
+
+def _admitted(variables: Mapping[str, str]) -> bool:
+    """Whether the page may be drawn; else says what is to be done. Who may log in is the provider's to decide."""
+    asked = variables.get(LOGIN, "")
+    if not asked:
+        return True
+    if asked != "oidc":
+        st.error(f"{LOGIN}={plain(asked)} is not known, so nothing is shown. Set it to oidc, or unset it.")
+        return False
+    if "is_logged_in" not in st.user:
+        st.error(
+            "A login is asked for, but Streamlit's secrets have no section [auth], so nothing is shown.",
+            icon=":material/lock:",
+        )
+        st.markdown(
+            "Write it into `.streamlit/secrets.toml` where the dashboard is started: docs/dashboard.md has an example."
+        )
+        return False
+    if st.user.is_logged_in:
+        st.sidebar.button("Log out", icon=":material/logout:", on_click=st.logout)
+        return True
+    st.title("kafka-s3", anchor=False)
+    if st.button("Log in", icon=":material/login:", type="primary"):
+        try:
+            st.login()
+        except StreamlitAPIException as error:
+            st.error(plain(error), icon=":material/lock:")
+    return False
 
 
 with PAGES_FIRST.drawing():

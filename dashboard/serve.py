@@ -18,7 +18,7 @@ from streamlit.web import cli
 
 from kafka_s3.model.errors import SinkError
 from page import resources
-from reading.give_way import PAGES_FIRST
+from reading.background import PAGES_FIRST
 from reading.place import surroundings
 
 VIEWS: Final = ("overview", "rotation", "dead_letters", "layout", "delta", "commits", "configuration")
@@ -55,7 +55,7 @@ def _begin_to_read(known: Event) -> None:
             watch = resources.watch(variables)
             watch.ask(0)
             if at.sink:
-                resources.history(variables, at.sink).first(READ_S)
+                resources.history(variables, at.sink).ask(READ_S)
             watch.ask(READ_S)
         except SinkError as error:
             _log.info("Nothing is read before the first visit: %s", error)

@@ -27,15 +27,10 @@ def maintain(settings: Settings, given: Namespace) -> bool:
         print(reason)
         return True
     # loads delta-rs, which jobs of sinks without tables do without
-    from kafka_s3.followers.delta.check import topics_with_tables
-    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
+    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep, topics_with_tables
 
-    steps = {
-        step
-        for step, on in ((MaintenanceStep.OPTIMIZE, given.optimize), (MaintenanceStep.VACUUM, given.vacuum is not None))
-        if on
-    }
-    chores = Chores(steps) if given.vacuum is None else Chores(steps, given.vacuum)
+    steps = {MaintenanceStep.OPTIMIZE} if given.optimize else set()
+    chores = Chores(steps) if given.vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, given.vacuum)
     store = S3Store(store_options(settings))
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
     well = True

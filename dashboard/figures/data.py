@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from kafka_s3.engine.control.heartbeat import POINTS
 from kafka_s3.engine.control.status import SinkSnapshot, partition_statuses
 from kafka_s3.ops.positions import CAUSE
-from reading.frames import NO_TIME, SKIPPED, Frames, Reach, counted_files, taken
+from reading.frames import NO_TIME, SKIPPED, Frames, Reach, counted_files, data_files, taken
 from reading.groups import Numbers, groups_by
 
 MINUTE_MS: Final = 60_000
@@ -57,7 +58,6 @@ def within(frame: pd.DataFrame, window: Window, *columns: str) -> pd.DataFrame:
 
 
 def _of_topics(topic: pd.Series, window: Window) -> Numbers:
-    """Which rows are of the chosen topics."""
     chosen = np.array([name in window.topics for name in topic.cat.categories] or [False])
     found: Numbers = chosen[topic.cat.codes.to_numpy()]
     return found
@@ -256,3 +256,37 @@ def _distinct(files: pd.DataFrame, column: str) -> dict[int, str]:
     for version, word in zip(places["version"].tolist(), places[column].tolist(), strict=True):
         found.setdefault(version, set()).add(str(word))
     return {version: ", ".join(sorted(words - {""})) for version, words in found.items()}
+
+
+SHARES: Final = (0.5, 0.95)
+MEASURED: Final = ("committed_ms", "records", "min_ms", "max_ms")
+"""The columns of files that `delays` looks at, beside KINDS."""
+
+
+def delays(files: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """Per bucket of time (`at_ms` is its beginning) the delay (ms) of records at their commit, as `engine.control.tallies.delay` counts it.
+
+    `median_ms` half of the records do not exceed, `slow_ms` 95 % of them; `newest_ms` is how old the newest record in an object was: so far
+    behind the sink was even after its commits.
+    """
+    rows = data_files(files, *MEASURED)
+    rows = taken(rows, (rows["min_ms"] != NO_TIME).to_numpy())
+    seen, records, first, last = (rows[name].to_numpy(np.int64) for name in MEASURED)
+    at = seen // window.step_ms * window.step_ms
+    order = at.argsort(kind="stable")  # as good as nothing to do: a log is in order of time
+    ends = np.flatnonzero(np.diff(at[order])) + 1
+    found = [
+        (int(at[one[0]]), *_delay(seen[one] - first[one], seen[one] - last[one], records[one]))
+        for one in np.split(order, ends)
+        if len(one)
+    ]
+    return pd.DataFrame(found, columns=["at_ms", "median_ms", "slow_ms", "newest_ms"])
+
+
+def _delay(oldest: Numbers, newest: Numbers, records: Numbers) -> tuple[int, ...]:
+    """What a bucket's files say: the delays (ms) of their first and last records, those between spread evenly, and their records."""
+    late = np.concatenate([oldest - (oldest - newest) * place // POINTS for place in range(POINTS + 1)]).clip(min=0)
+    order = late.argsort()
+    sums = np.tile(records, POINTS + 1)[order].cumsum()
+    shares = late[order[sums.searchsorted([share * sums[-1] for share in SHARES])]]
+    return *shares.tolist(), max(int(newest.min()), 0)

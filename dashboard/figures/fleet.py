@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 
 from figures.data import HOUR_MS
-from figures.units import duration_text
+from figures.text import duration_text
 from kafka_s3.engine.control.status import SinkSnapshot, SinkState, health
 from reading.frames import NO_TIME
 
@@ -42,11 +42,29 @@ def fleet(sinks: Sequence[SinkSnapshot]) -> pd.DataFrame:
 
 
 def _row(known: SinkSnapshot) -> tuple[object, ...]:
-    judged, beat = health(known), known.heartbeat
-    late = "unknown" if beat is None or beat.delay is None else duration_text(beat.delay.slow_ms)
+    judged = health(known)
     letters = None if known.log is None else known.log.totals.dead_letters
-    last_ms = round(pd.Timestamp(known.last_commit).timestamp() * 1000) if known.last_commit else NO_TIME
-    return known.name, [str(judged.state)], judged.reason, str(known.lag), late, letters, last_ms, _day(known)
+    return (
+        known.name,
+        [str(judged.state)],
+        judged.reason,
+        str(known.lag),
+        delay_text(known),
+        letters,
+        last_commit_ms(known),
+        _day(known),
+    )
+
+
+def delay_text(known: SinkSnapshot) -> str:
+    """The delay of 95 % of the last commit's records."""
+    delay = known.heartbeat.delay if known.heartbeat else None
+    return "unknown" if delay is None else duration_text(delay.slow_ms)
+
+
+def last_commit_ms(known: SinkSnapshot) -> int:
+    """When data was last committed; NO_TIME where it never was."""
+    return round(pd.Timestamp(known.last_commit).timestamp() * 1000) if known.last_commit else NO_TIME
 
 
 def _urgency(known: SinkSnapshot) -> tuple[bool, int, int, str]:

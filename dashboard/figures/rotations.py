@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from figures.data import DAY_MS, Window
-from figures.units import duration_text, size_text
+from figures.text import duration_text, size_text
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.forecast import Prices
 from reading.frames import NO_TIME, counted_files

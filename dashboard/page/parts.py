@@ -11,8 +11,7 @@ import streamlit as st
 
 from figures import data
 from figures.charts import Chart
-from figures.text import cells
-from figures.units import size_unit
+from figures.text import cells, size_unit
 
 SHOWN_ROWS: Final = 1000
 TIME: Final = "YYYY-MM-DD HH:mm:ss"

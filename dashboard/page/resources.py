@@ -1,20 +1,62 @@
-"""What do all sessions of the dashboard share? The place, one reader of the sinks, one history for each sink that is looked at."""
+"""What do all sessions of the dashboard share? The place, one reader of the sinks, one history for each sink that is looked at.
+
+What a page had to ask the bucket for it shows at once if it is known, else as soon as it comes; no page waits for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 import streamlit as st
 
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
-from page.kept import KeptResults
-from reading.answers import Answers
-from reading.decoding import LetterDecoder
-from reading.delta_versions import TableLogs
+from reading.background import Answers
+from reading.delta import TableLogs
 from reading.history import History
+from reading.letters import LetterDecoder
 from reading.place import Opened, opened
 from reading.watch import Watch
+
+MOST: Final = 64
+LOOKS_S: Final = 1.0
+T = TypeVar("T")
+
+
+class KeptResults:
+    """Results by their key, of one state of a log: another state begins anew, and beyond MOST the one used longest ago goes.
+
+    Thread-safe; whoever asks at once may work it out twice.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._state: object = None
+        self._results: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def of(self, state: object, key: Hashable, *, make: Callable[[], T]) -> T:
+        """The result of this key for this state (told by its identity), made if it is not there."""
+        with self._lock:
+            if self._state is not state:
+                self._state, self._results = state, OrderedDict()
+            results = self._results
+            if key in results:
+                results.move_to_end(key)
+                found: T = results[key]
+                return found
+        made = make()
+        with self._lock:
+            results[key] = made
+            while len(results) > MOST:
+                results.popitem(last=False)
+        return made
+
 
 Variables = tuple[tuple[str, str], ...]
 
@@ -67,7 +109,23 @@ def letters(variables: Variables) -> Answers:
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
-def decoder(variables: Variables, sink: str, _make: Callable[[], LetterDecoder]) -> LetterDecoder:
+def decoder(variables: Variables, sink: str, _settings: Settings) -> LetterDecoder:
     """The registry converters of a configuration. Raises ConfigError, ValueError."""
     del variables, sink
-    return _make()
+    return LetterDecoder(resolved(_settings))
+
+
+def asked(
+    by: Answers, key: tuple[Hashable, ...], make: Callable[[], T], *, what: str, again_s: float = math.inf
+) -> T | None:
+    """The answer; None while it is on its way: the page says so, and draws itself anew when it is there. Raises what `make` raised."""
+    found = by.of(key, make, again_s=again_s)
+    if found is None:
+        st.caption(f":material/hourglass_top: {what} ...")
+        st.fragment(lambda: _look(by, key), run_every=LOOKS_S, key=f"asked-{hash(key)}")()
+    return found
+
+
+def _look(by: Answers, key: Hashable) -> None:
+    if by.ready(key):
+        st.rerun()

@@ -19,8 +19,7 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
 from page import resources
 from page.controls import Chosen
-from reading import delta_versions
-from reading.delta_versions import TableLog
+from reading.delta import TableLog, folders
 from reading.frames import KINDS, Frames
 from reading.history import Snapshot
 from reading.place import Opened
@@ -152,7 +151,7 @@ class Scene:
     @cached_property
     def table_folders(self) -> dict[str, str]:
         """The folder of each chosen topic's Parquet objects."""
-        every = self.kept_for_log("folders", lambda: delta_versions.folders(self.snapshot.frames.files))
+        every = self.kept_for_log("folders", lambda: folders(self.snapshot.frames.files))
         return {topic: one for topic, one in every.items() if self.wants(topic)}
 
     @cached_property
@@ -171,5 +170,5 @@ def _usable(config: Mapping[str, str], worker: Mapping[str, str]) -> Settings | 
 def scene(variables: resources.Variables, chosen: Chosen) -> Scene:
     """How things are now; waits for the first words of a log at most a second."""
     history = resources.history(variables, chosen.sink)
-    snapshot = history.first(1.0)
+    snapshot = history.ask(1.0)
     return Scene(variables, resources.place(variables), chosen, resources.watch(variables).ask(0.5), snapshot, now_ms())

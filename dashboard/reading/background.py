@@ -1,15 +1,65 @@
-"""How do pages get what a bucket says without waiting for it? A thread looks while somebody asks; pages take what it found last."""
+"""How do pages get what a bucket says without waiting for it? A thread looks while somebody asks; pages take what it found last.
+
+Of something special, an entry or a file, threads ask, and pages come again. Such an answer is kept for all who ask the same: it is read
+once, however many look. Pages go first: reading the older entries of a log waits while one is drawn, for Python runs one thread at a time.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Callable
-from threading import Event, Thread
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import Any, Final, TypeVar
 
 from kafka_s3.connect.config.settings import reason_of
 from kafka_s3.model.errors import SinkError
-from reading.give_way import PAGES_FIRST
+
+PATIENCE_S: Final = 2.0
+"""No reader waits longer at a time: many visitors slow reading down, and do not stop it."""
+UNDER_WAY_S: Final = 0.3
+"""A page that is drawn has still to be sent."""
+
+
+class GiveWay:
+    """Readers ask `wait` before each piece of work; pages are drawn within `drawing`."""
+
+    def __init__(self) -> None:
+        self._lock, self._free, self._pages, self._sent = Lock(), Event(), 0, 0.0
+        self._free.set()
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """A page is drawn while the body runs."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def wait(self) -> None:
+        """Waits until no page is drawn or on its way, and no longer than PATIENCE_S and UNDER_WAY_S."""
+        self._free.wait(PATIENCE_S)
+        time.sleep(max(self._sent - time.monotonic(), 0))
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._pages += more
+            if self._pages:
+                self._free.clear()
+            else:
+                self._sent = time.monotonic() + UNDER_WAY_S
+                self._free.set()
+
+
+PAGES_FIRST: Final = GiveWay()
+"""Of this process."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -75,3 +125,69 @@ class Background:
                 self._failed(reason_of(error))
             self.answered()
             self._over.wait(self._pause_s())
+
+
+FIRST_S: Final = 1.0
+"""A first answer is waited for so long, from the first question on."""
+FAILED_S: Final = 5.0
+"""What failed is asked again after this time."""
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Held:
+    """A question: when it was asked last, the answer that is on its way, and the one before."""
+
+    asked_s: float
+    coming: Future[Any]
+    before: Future[Any] | None = None
+
+
+class Answers:
+    """The `most` answers that were asked for last, got by so many threads; close it when done. Thread-safe."""
+
+    def __init__(self, name: str, *, threads: int, most: int, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._most, self._clock_s, self._lock = most, clock_s, Lock()
+        self._held: OrderedDict[Hashable, _Held] = OrderedDict()
+
+    def of(
+        self, key: Hashable, make: Callable[[], T], *, again_s: float = math.inf, wait_s: float = FIRST_S
+    ) -> T | None:
+        """The answer to a question, None while there is none yet; raises what `make` raised.
+
+        Only the first answer is waited for. One that is older than `again_s` is given while a newer one is on its way.
+        """
+        held = self._asked(key, make, again_s)
+        if held.before is not None and not held.coming.done():
+            before: T = held.before.result()
+            return before
+        try:
+            found: T = held.coming.result(max(held.asked_s + wait_s - self._clock_s(), 0))
+        except TimeoutError:
+            return None
+        return found
+
+    def ready(self, key: Hashable) -> bool:
+        """Whether nothing is on its way of what was asked."""
+        with self._lock:
+            held = self._held.get(key)
+        return held is None or held.coming.done()
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _asked(self, key: Hashable, make: Callable[[], Any], again_s: float) -> _Held:
+        with self._lock:
+            now, held = self._clock_s(), self._held.get(key)
+            if held is None:
+                held = self._held[key] = _Held(now, self._pool.submit(make))
+            elif held.coming.done():
+                failed = held.coming.exception() is not None
+                if now - held.asked_s > (FAILED_S if failed else again_s):
+                    held.before, held.asked_s, held.coming = held.coming, now, self._pool.submit(make)
+            self._held.move_to_end(key)
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)[1].coming.cancel()
+            return held

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -20,6 +20,7 @@ from kafka_s3.engine.log.history import DEAD_LETTER_FILES, ENTRIES, FILES, Table
 from kafka_s3.model.files import Role, counted
 from reading.groups import Numbers, groups_by
 
+T = TypeVar("T")
 NO_TIME: Final = -1
 SKIPPED: Final = "skipped"
 KINDS: Final = ("role", "counted")
@@ -93,13 +94,19 @@ def part_of_tables(tables: Tables, *, first: int, last: int) -> LogPart:
 
 def joined(parts: Sequence[LogPart]) -> list[LogPart]:
     """The parts in order, neighbours made one."""
-    runs: list[list[LogPart]] = []
-    for part in sorted(parts, key=lambda part: part.first):
-        if runs and runs[-1][-1].last + 1 == part.first:
-            runs[-1].append(part)
-        else:
-            runs.append([part])
+    runs = neighbours(sorted(parts, key=lambda part: part.first), lambda part: (part.first, part.last))
     return [run[0] if len(run) == 1 else _one(run) for run in runs]
+
+
+def neighbours(found: Iterable[T], span: Callable[[T], tuple[int, int]]) -> list[list[T]]:
+    """What comes in order, in runs without a version missing; `span` tells the first and the last version of each."""
+    runs: list[list[T]] = []
+    for one in found:
+        if runs and span(runs[-1][-1])[1] + 1 == span(one)[0]:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return runs
 
 
 def cut(part: LogPart, *, first: int, last: int) -> LogPart:
@@ -169,14 +176,11 @@ def _frame(table: pa.Table) -> pd.DataFrame:
 
 def _table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [_array(field.type, column) for field, column in zip(schema, columns, strict=True)]
+    arrays = [
+        pa.array(values, pa.string()).dictionary_encode() if field.type == _WORD else pa.array(values, field.type)
+        for field, values in zip(schema, columns, strict=True)
+    ]
     return pa.table(arrays, schema=schema)
-
-
-def _array(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    if kind == _WORD:
-        return pa.array(values, pa.string()).dictionary_encode()
-    return pa.array(values, kind)
 
 
 def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
@@ -206,7 +210,6 @@ def _add_counts(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -
 
 
 def _entry_rows(about: pa.Table) -> pa.Table:
-    """The entries' own table, with notes."""
     settling = pc.is_in(about["kind"], pa.array([str(EntryKind.POSITION), str(EntryKind.REPLAY)]))
     notes = [""] * len(about)
     for row in pc.indices_nonzero(settling).to_pylist():

@@ -9,21 +9,60 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_s3.engine.control.status import SinkSnapshot, snapshot_of
 from kafka_s3.engine.control.stored_settings import NotedSettings, StoredConfig, read_notes, read_stored_config
 from kafka_s3.engine.log.entry import read_entry
+from kafka_s3.engine.log.history import Tables, known_stretches, tables_or_none
+from kafka_s3.engine.log.reading import Stretch
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.store.store import ObjectStore
-from reading.background import Background
-from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, part_of, reach
-from reading.give_way import PAGES_FIRST
-from reading.read_ahead import THREADS, Damage, ReadAhead, entries_of, versions_listed
-from reading.stretches import Stretches
+from reading.background import PAGES_FIRST, Background
+from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, neighbours, part_of, part_of_tables, reach
+from reading.reader import THREADS, Damage, ReadAhead, entries_of, versions_listed
+
+AHEAD: Final = 4
+"""Stretches that are fetched before they are asked for."""
+
+
+class Stretches:
+    """The stretches of one log. What is of no use is left out as it is met."""
+
+    def __init__(self, store: ObjectStore, paths: StatePaths, pool: ThreadPoolExecutor) -> None:
+        self._store, self._paths, self._pool = store, paths, pool
+        self._coming: dict[int, Future[Tables | None]] = {}
+        self._known: dict[int, Stretch] | None = None
+
+    def end_below(self, version: int) -> int:
+        """Behind the last version below this one that is in a stretch, 0 where none is. Raises StorageError."""
+        return max((one.last + 1 for one in self._stretches().values() if one.last < version), default=0)
+
+    def holding(self, version: int) -> Stretch | None:
+        """The stretch with this version, None where none has it. Raises StorageError."""
+        return next((one for one in self._stretches().values() if one.first <= version <= one.last), None)
+
+    def take(self, stretch: Stretch) -> LogPart | None:
+        """A stretch; None, with a line why, where it has to be read entry by entry. Raises StorageError."""
+        before = [one for one in self._stretches().values() if one.last <= stretch.last]
+        for one in before[-AHEAD:]:
+            if one.last not in self._coming:
+                self._coming[one.last] = self._pool.submit(tables_or_none, self._store, self._paths, one)
+        tables = self._coming.pop(stretch.last).result()
+        if tables is None:
+            del self._stretches()[stretch.last]
+            return None
+        return part_of_tables(tables, first=stretch.first, last=stretch.last)
+
+    def _stretches(self) -> dict[int, Stretch]:
+        """By their last version, in order."""
+        if self._known is None:
+            self._known = {one.last: one for one in known_stretches(self._store, self._paths).stretches}
+        return self._known
+
 
 RECENT: Final = 100
 STEP: Final = 250
@@ -93,13 +132,8 @@ class History:
             pause_s=self._pause_s,
         )
 
-    def ask(self) -> Snapshot:
-        """What is known now; a fresh look begins behind it."""
-        self._background.ask()
-        return self.snapshot
-
-    def first(self, seconds: float) -> Snapshot:
-        """What is known as soon as anything is, at the latest after these seconds."""
+    def ask(self, seconds: float) -> Snapshot:
+        """What is known as soon as anything is, at the latest after these seconds; a fresh look begins behind it."""
         self._background.ask()
         self._background.wait(seconds)
         return self.snapshot
@@ -119,7 +153,6 @@ class History:
         return max(0.0, self._looked + self._look_every_s - time.monotonic())
 
     def _poll(self) -> None:
-        """The sink's state and its new entries."""
         self._looked = time.monotonic()
         self._recognise()
         if self._damage:
@@ -206,15 +239,8 @@ class History:
             return
         entries, damage = entries_of(self._ahead, self._paths, span, pool=self._pool, first=first)
         self._damage.update((one.version, one) for one in damage)
-        runs: list[list[int]] = []
-        for place, entry in enumerate(entries):
-            if runs and entries[runs[-1][-1]].version + 1 == entry.version:
-                runs[-1].append(place)
-            else:
-                runs.append([place])
-        for run in runs:
-            found = [entries[place] for place in run]
-            self._parts.append(part_of(found, first=found[0].version, last=found[-1].version))
+        for run in neighbours(entries, lambda entry: (entry.version, entry.version)):
+            self._parts.append(part_of(run, first=run[0].version, last=run[-1].version))
 
     def _retry(self) -> None:
         if 0 < len(self._damage) <= TRIED_AGAIN:
@@ -249,7 +275,6 @@ class History:
         )
 
     def _show(self, *, known: SinkSnapshot | None = None, trouble: str = "") -> None:
-        """Makes what is there the new snapshot."""
         self._shown = time.monotonic()
         self._parts = joined(self._parts)
         read = sum(map(len, self._parts))

@@ -1,25 +1,77 @@
 """Which dead letters are there? The log's tables say which files to read; only what was asked for is read, a page at a time.
 
-What became of each letter is judged by the product's own ledger (`kafka_s3.engine.log.dead_letters`).
+What became of each letter is judged by the product's own ledger (`kafka_s3.engine.log.dead_letters`). Fields that the operator named are
+masked where letters are read; one that names a schema of a registry is shown as JSON, by the sink's own converter.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.converters.converter import KafkaBatch
+from kafka_s3.connect.converters.registry_values import RegistryValues
 from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, Settled, letters_of
 from kafka_s3.engine.log.entry import read_entry
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.errors import ObjectMissing
+from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.text import MASK
+from kafka_s3.run.wiring.conversion import registry_converter
 from kafka_s3.store.store import ObjectStore
 from reading.frames import Frames
-from reading.masks import Mask, mask_of
+
+HIDDEN: Final = MASK.encode()
+_FROM_RECORDS: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
+"""What messages may cite of a record."""
+Mask = Callable[[DeadLetter], DeadLetter]
+
+
+def mask_of(fields: frozenset[str]) -> Mask:
+    """Masks the values of these fields, at any depth and of any letter case, and headers of these names; without fields, nothing.
+
+    What is no JSON object or array cannot be taken apart, so it is hidden as a whole, as are citations and numbers in messages.
+    """
+    names = frozenset(name.casefold() for name in fields)
+
+    def mask(letter: DeadLetter) -> DeadLetter:
+        headers = tuple(
+            (name, HIDDEN if value is not None and name.casefold() in names else value)
+            for name, value in letter.headers
+        )
+        message = _FROM_RECORDS.sub(MASK, letter.message)
+        key, value = _content(letter.key, names), _content(letter.value, names)
+        return replace(letter, key=key, value=value, headers=headers, message=message)
+
+    return mask if names else lambda letter: letter
+
+
+def _content(raw: bytes | None, names: frozenset[str]) -> bytes | None:
+    if raw is None:
+        return None
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        return HIDDEN
+    if not isinstance(found, dict | list):
+        return HIDDEN
+    return json.dumps(_masked(found, names), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _masked(value: Any, names: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: MASK if name.casefold() in names else _masked(inner, names) for name, inner in value.items()}
+    return [_masked(inner, names) for inner in value] if isinstance(value, list) else value
+
 
 MOST_FILES: Final = 200
 MOST_LETTERS: Final = 1000
@@ -148,3 +200,57 @@ def _letter_file(row: Any) -> LetterFile:
         Reason.DEAD_LETTER, Upload(key, "", (), row.bytes), Role.DEAD_LETTER,
     )  # fmt: skip
     return LetterFile(file, row.version, row.committed_ms)
+
+
+NO_TIME: Final = -1
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedContent:
+    """A key or value: the schema that it names (blank where it names none), and either the record as JSON or why there is none."""
+
+    role: Role
+    schema: str
+    text: str = ""
+    failure: str = ""
+
+
+class LetterDecoder:
+    """The registry converters of a configuration, for single letters. Thread-safe; made of resolved settings.
+
+    Raises ValueError where they do not go together.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        made = {role: registry_converter(settings, role) for role in (Role.KEY, Role.VALUE)}
+        self._converters = {role: make for role, make in made.items() if make is not None}
+
+    def decoded(self, letter: DeadLetter) -> list[DecodedContent]:
+        """Key and value, as far as a registry converter is configured for them and they are there. A registry is asked."""
+        raw = {Role.KEY: letter.key, Role.VALUE: letter.value}
+        return [
+            _decoded(make(letter.topic), role, content, letter)
+            for role, make in self._converters.items()
+            if (content := raw[role]) is not None
+        ]
+
+
+def _decoded(converter: RegistryValues, role: Role, content: bytes, letter: DeadLetter) -> DecodedContent:
+    offsets, times = np.array([letter.offset]), np.array([NO_TIME])
+    headers = pa.array([[{"key": name, "value": value} for name, value in letter.headers]], _HEADERS)
+    batch = KafkaBatch(offsets, times, pa.array([content], pa.binary()), headers)
+    schema = converter.schema_names(batch)[0]
+    try:
+        found = converter.decode(batch)
+    except SinkError as error:  # the registry does not answer, or refuses us
+        return DecodedContent(role, schema, failure=str(error))
+    if found.failures:
+        return DecodedContent(role, schema, failure=found.failures[0].message)
+    (run,) = found.runs
+    return DecodedContent(role, schema, json.dumps(run.values.objects()[0], default=_told, ensure_ascii=True, indent=2))
+
+
+def _told(value: object) -> str:
+    """What JSON has no form for: bytes as text with escapes, decimals and times as they are written."""
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -12,7 +12,7 @@ from kafka_s3.engine.control.status import READERS, SinkSnapshot, quick_snapshot
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.store.store import ObjectStore
 from reading.background import Background
-from reading.read_ahead import THREADS, ReadAhead
+from reading.reader import THREADS, ReadAhead
 
 LOOK_EVERY_S: Final = 5.0
 NAMED_S: Final = 0.5

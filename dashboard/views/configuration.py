@@ -59,13 +59,13 @@ def render(scene: Scene) -> None:
 
 
 def _settings(scene: Scene, shown: Mapping[str, str], given: frozenset[str]) -> None:
-    """What is set, then what is not."""
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         search = st.text_input(
             "Search", key="search", bind="query-params", placeholder="part of a key or value", width=320
         )
         every = st.toggle("Defaults, too", key="defaults", bind="query-params")
-    rows = [(key, value, key in given, _explanation(key)) for key, value in shown.items() if every or key in given]
+    about = {key: option.doc for key in shown if (option := option_of(key)) is not None}
+    rows = [(key, value, key in given, about.get(key, "")) for key, value in shown.items() if every or key in given]
     frame = pd.DataFrame(rows, columns=["key", "value", "given", "about"]).sort_values(
         "given", ascending=False, kind="stable"
     )
@@ -141,8 +141,3 @@ def _where(scene: Scene) -> None:
     parts.table(
         pd.DataFrame(rows, columns=["what", "where"]), {"what": "What", "where": "Where"}, name="Places", key="places"
     )
-
-
-def _explanation(key: str) -> str:
-    option = option_of(key)
-    return "" if option is None else option.doc

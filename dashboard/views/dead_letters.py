@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import pandas as pd
 import streamlit as st
 
 from figures import charts, data, letter_tables
-from figures.text import plain
-from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection
-from kafka_s3.model.dead_letters import Stage
-from page import one_letter, parts, resources, states
-from page.asking import asked
-from page.letter_search import Search, as_options, letter_search
+from figures.text import plain, size_text
+from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, LetterState
+from kafka_s3.model.dead_letters import DeadLetter, Stage
+from kafka_s3.model.errors import SinkError
+from page import parts, resources, states
 from page.scene import Scene
 from reading import letters
-from reading.letters import FoundLetters, LetterFiles, LetterPlace
+from reading.letters import DecodedContent, FoundLetters, LetterFiles, LetterPlace
 
 TITLE: Final = "Dead letters"
 ICON: Final = ":material/drafts:"
@@ -27,6 +28,8 @@ LETTER: Final = "letter"
 """The letter that is shown, in the address: `orders-0-28`."""
 BEGINS: Final = "letters-begin"
 """Where the pages begin that the reader has turned, with the question that they are of."""
+ANY: Final = "any"
+"""Of a filter: no matter which."""
 T = TypeVar("T")
 
 
@@ -82,7 +85,7 @@ def _charts(scene: Scene, counts: pd.DataFrame) -> None:
 
 def _browse(scene: Scene) -> None:
     st.subheader("Browse", anchor=False)
-    selection, search = letter_search()
+    selection, search = _letter_search()
     candidates = data.within(_letter_files(scene), scene.wanted)
     size = int(candidates["bytes"].sum())
     if not st.toggle(f"Read the letters ({len(candidates):,} files, {size:,} bytes)", key="letters", bind="query-params",
@@ -108,7 +111,7 @@ def _browse(scene: Scene) -> None:
 class _Question:
     """What is looked for, of one state of the log: the same question of others is answered from memory."""
 
-    def __init__(self, scene: Scene, candidates: pd.DataFrame, selection: LetterSelection, search: Search) -> None:
+    def __init__(self, scene: Scene, candidates: pd.DataFrame, selection: LetterSelection, search: _Search) -> None:
         self.scene, self.candidates, self.selection, self.search = scene, candidates, selection, search
         versions = candidates["version"]
         notes = int((scene.snapshot.frames.entries["note"] != "").sum())
@@ -147,7 +150,7 @@ class _Question:
         return (self.scene.chosen.sink, self.selection, self.search, self.scene.chosen.topics, self.scene.chosen.span)
 
     def _asked(self, key: tuple[Hashable, ...], make: Callable[[], T], what: str) -> T | None:
-        return asked(resources.letters(self.scene.variables), key, make, what=what)
+        return resources.asked(resources.letters(self.scene.variables), key, make, what=what)
 
     def _source(self) -> LetterFiles:
         frames, masked = self.scene.snapshot.frames, self.scene.at.masked
@@ -231,30 +234,30 @@ def _one(scene: Scene, found: tuple[FiledLetter, ...]) -> None:
     place = letter_tables.place_of(name)
     if place is None:
         if len(found) == 1:
-            one_letter.render(scene, found[0])
+            _letter(scene, found[0])
         else:
             st.caption("Choose a row of the table, or write its partition and offset above.")
         return
     for one in found:
         if (one.letter.topic, one.letter.partition, one.letter.offset) == place:
-            one_letter.render(scene, one)
+            _letter(scene, one)
             return
     files = _letter_files(scene)
     selection = LetterSelection(topic=place[0], partition=place[1], offset=place[2])
-    alone = _Question(scene, files, selection, Search()).page(None)
+    alone = _Question(scene, files, selection, _Search()).page(None)
     if alone is not None and alone.letters:
-        one_letter.render(scene, alone.letters[0])
+        _letter(scene, alone.letters[0])
     elif alone is not None:
         st.caption(f"No dead letter of the log is {plain(name)}. Choose another row of the table.")
 
 
-def _commands(scene: Scene, selection: LetterSelection, search: Search) -> None:
+def _commands(scene: Scene, selection: LetterSelection, search: _Search) -> None:
     st.subheader("To settle all that match", anchor=False)
-    if search != Search():
+    if search != _Search():
         st.caption("Commands take no text and no range of offsets: without these filters they are shown here.")
         return
-    options = as_options(selection, scene.chosen.topics)
-    st.code(one_letter.settling(scene.at.command(scene.chosen.sink), options), language="bash", wrap_lines=True)
+    options = _as_options(selection, scene.chosen.topics)
+    st.code(_settling(scene.at.command(scene.chosen.sink), options), language="bash", wrap_lines=True)
     st.caption(
         "The dashboard changes nothing. Correct the cause, stop the sink, look with `--dry-run`, then replay and start it again."
     )
@@ -262,3 +265,134 @@ def _commands(scene: Scene, selection: LetterSelection, search: Search) -> None:
 
 def _letter_files(scene: Scene) -> pd.DataFrame:
     return scene.kept_for_log("letter-files", lambda: letters.letter_files(scene.snapshot.frames))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What the log's own filters cannot say: a text in the record or its message, and a range of offsets, both ends included."""
+
+    text: str = ""
+    first: int | None = None
+    last: int | None = None
+
+    def wants(self, letter: DeadLetter) -> bool:
+        return (
+            (self.first is None or letter.offset >= self.first)
+            and (self.last is None or letter.offset <= self.last)
+            and (not self.text or letter_tables.holds(letter, self.text))
+        )
+
+
+def _letter_search() -> tuple[LetterSelection, _Search]:
+    with st.container(horizontal=True, gap="small"):
+        stage = st.selectbox("Stage", [ANY, *map(str, Stage)], key="stage", bind="query-params", width=170)
+        state = st.selectbox(
+            "State", [ANY, *map(str, LetterState)], index=1, key="state", bind="query-params", width=120
+        )
+        exception = st.text_input(
+            "Exception class", key="class", bind="query-params", placeholder="whole, or its last part", width=200
+        )
+        partition = st.number_input(
+            "Partition", min_value=0, value=None, key="partition", bind="query-params", width=115
+        )
+        offset = st.number_input("Offset", min_value=0, value=None, key="offset", bind="query-params", width=130)
+        last = st.number_input("to offset", min_value=0, value=None, key="last", bind="query-params", width=130,
+                               help="With it, all offsets from the one before to this one.")  # fmt: skip
+        text = st.text_input(
+            "Text", key="text", bind="query-params", placeholder="in message, key, value, header", width=260
+        )
+    alone = last is None and offset is not None
+    search = _Search(
+        text.strip(), None if alone or offset is None else int(offset), None if last is None else int(last)
+    )
+    return LetterSelection(
+        stage=None if stage == ANY else stage,
+        states=frozenset(LetterState) if state == ANY else frozenset({LetterState(str(state))}),
+        exception=exception.strip() or None,
+        partition=None if partition is None else int(partition),
+        offset=int(offset) if alone and offset is not None else None,
+    ), search
+
+
+def _as_options(selection: LetterSelection, topics: tuple[str, ...]) -> str:
+    """The filters of the page as options of the command line, safe to paste into a shell."""
+    pairs = [
+        ("--topic", topics[0] if len(topics) == 1 else None), ("--stage", selection.stage),
+        ("--class", selection.exception), ("--partition", selection.partition), ("--offset", selection.offset),
+    ]  # fmt: skip
+    return "".join(f" {option} {shlex.quote(str(value))}" for option, value in pairs if value is not None)
+
+
+def _letter(scene: Scene, chosen: FiledLetter) -> None:
+    """The letter, decoded where a registry is configured, and the commands that settle it alone."""
+    texts = list(letter_tables.told(chosen))
+    st.code("\n".join(f"{name}: {text}" for name, text in texts if not _is_raw(name)), language=None, wrap_lines=True)
+    _decoded(scene, chosen)
+    for name, raw in (("key", chosen.letter.key), ("value", chosen.letter.value)):
+        _content(chosen, name, raw)
+    raw_texts = [(name, text) for name, text in texts if _is_raw(name)]
+    if raw_texts:
+        with st.expander("Raw bytes"):
+            st.code("\n".join(f"{name}: {text}" for name, text in raw_texts), language=None, wrap_lines=True)
+    letter = chosen.letter
+    words = f" --topic {shlex.quote(letter.topic)} --partition {letter.partition} --offset {letter.offset}"
+    st.caption("To settle this one:")
+    st.code(_settling(scene.at.command(scene.chosen.sink), words), language="bash", wrap_lines=True)
+
+
+def _settling(config: str, words: str) -> str:
+    """The commands that replay or resolve what these options select."""
+    return (
+        f"kafka-s3 dead-letters replay {config}{words} --dry-run\n"
+        f"kafka-s3 dead-letters replay {config}{words}\n"
+        f"kafka-s3 dead-letters resolve {config}{words} --reason 'why they need not be written'"
+    )
+
+
+def _is_raw(name: str) -> bool:
+    return name.endswith((", hex", ", base64"))
+
+
+def _content(chosen: FiledLetter, name: str, raw: bytes | None) -> None:
+    """Laid out where it is JSON; the whole of it where it was shortened."""
+    if (text := letter_tables.pretty(raw)) is not None:
+        st.markdown(f"**{name.capitalize()}**")
+        st.code(text, language="json", wrap_lines=True)
+    if raw is not None and len(raw) > letter_tables.SHOWN_BYTES:
+        st.download_button(
+            f"The whole {name}, {size_text(len(raw))} (shown: {size_text(letter_tables.SHOWN_BYTES)})", lambda: raw,
+            f"{letter_tables.name_of(chosen.letter)}-{name}", icon=":material/download:", on_click="ignore",
+        )  # fmt: skip
+
+
+def _decoded(scene: Scene, chosen: FiledLetter) -> None:
+    """By the registry of the configuration that the dashboard was started with; one that lies in the bucket is not trusted with logins."""
+    settings, letter = scene.at.settings, chosen.letter
+    if settings is None or scene.chosen.sink != scene.at.sink or scene.at.masked:
+        return
+
+    def decode() -> list[DecodedContent]:
+        return resources.decoder(scene.variables, scene.chosen.sink, settings).decoded(letter)
+
+    key = ("decoded", scene.chosen.sink, letter_tables.name_of(letter), chosen.entry)
+    try:
+        found = resources.asked(resources.answers(scene.variables), key, decode, what="Asking the schema registry")
+    except (SinkError, ValueError) as error:
+        st.caption(f"It is not decoded: {plain(error)}")
+        return
+    for one in found or []:
+        _decoded_content(one, letter_tables.name_of(letter))
+
+
+def _decoded_content(one: DecodedContent, letter: str) -> None:
+    schema = f"schema {one.schema}" if one.schema else "it names no schema"
+    st.markdown(f"**{str(one.role).capitalize()}, decoded** ({plain(schema)})")
+    if one.failure:
+        st.caption(plain(one.failure))
+        return
+    st.code(one.text[: letter_tables.SHOWN_BYTES], language="json", wrap_lines=True)
+    if len(one.text) > letter_tables.SHOWN_BYTES:
+        st.download_button(
+            f"All of it, {size_text(len(one.text))}", lambda: one.text, f"{letter}-{one.role}.json", icon=":material/download:",
+            on_click="ignore",
+        )  # fmt: skip

@@ -8,14 +8,11 @@ import pandas as pd
 import streamlit as st
 
 from figures import delta
-from figures.text import ago, plain
-from figures.units import size_text
+from figures.text import ago, plain, size_text
 from kafka_s3.model.errors import SinkError
 from page import parts, resources, states
-from page.asking import asked
 from page.scene import Scene
-from reading.delta_files import FolderFiles, list_folder
-from reading.delta_versions import NEWEST, TableLog
+from reading.delta import NEWEST, FolderFiles, TableLog, list_folder
 
 TITLE: Final = "Delta tables"
 ICON: Final = ":material/table_rows:"
@@ -42,7 +39,6 @@ def render(scene: Scene) -> None:
 
 
 def _none(scene: Scene) -> None:
-    """Why there is nothing to show."""
     settings = scene.settings
     if settings is not None and settings.flag("delta.enable") and settings.text("delta.writer") == "spark":
         text = "Spark writes this sink's tables (`delta.writer=spark`): only the catalog knows them; `kafka-s3 delta check` compares them."
@@ -77,7 +73,7 @@ def _folder(scene: Scene, table: TableLog, objects: pd.DataFrame, folder: str) -
         return found, delta.rows_in_folder(found, objects, table, folder)
 
     try:
-        answer = asked(
+        answer = resources.asked(
             resources.answers(scene.variables), ("folder", scene.chosen.sink, folder, complete), look, what="Listing the folder",
             again_s=FOLDER_S,
         )  # fmt: skip

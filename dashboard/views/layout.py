@@ -8,15 +8,13 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, partitions
-from figures.heat import Heat, heat, medians
-from figures.text import plain
-from figures.units import duration_text, size_text, size_unit
+from figures.partitions import Heat, heat, medians
+from figures.text import duration_text, plain, size_text, size_unit
 from kafka_s3.followers.ddl.statements import QueryEngine, script
 from kafka_s3.followers.ddl.table import ExternalTable, TopicObjects
 from kafka_s3.model.errors import SinkError
 from kafka_s3.run.wiring.followers import table_in_bucket
 from page import parts, resources, states
-from page.asking import asked
 from page.scene import Scene
 from reading.frames import data_files
 
@@ -68,7 +66,6 @@ def _below(scene: Scene, found: pd.DataFrame, at: str) -> pd.DataFrame:
 
 
 def _heat(scene: Scene, warm: Heat, at: str) -> None:
-    """Records, bytes and sizes by day and hour."""
     measure = str(
         st.segmented_control(
             "Colour by", list(HEATS), default="records", key="heat", bind="query-params", required=True
@@ -249,7 +246,7 @@ def _table(scene: Scene, objects: TopicObjects) -> ExternalTable | None:
     """The topic's table, None while its objects are asked. Raises SinkError where there can be none, or the bucket does not tell."""
     key = ("table", scene.chosen.sink, objects.topic, objects.newest[0].key, scene.settings is None)
     settings, reader, bucket = scene.settings, scene.at.reader, scene.at.place.bucket
-    return asked(
+    return resources.asked(
         resources.answers(scene.variables), key, lambda: table_in_bucket(settings, reader, objects, bucket=bucket),
         what="Reading the columns of the newest objects",
     )  # fmt: skip

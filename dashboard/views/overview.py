@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 import streamlit as st
 
 from figures import charts, data
-from figures.delays import MEASURED, delays
-from figures.text import ago, plain
-from figures.units import duration_text, size_text, size_unit, unit_of
-from kafka_s3.engine.control.status import Lag, SinkSnapshot, SinkState
-from page import fleet, parts, states
-from page.fleet import COLOURS
+from figures.data import MEASURED, delays
+from figures.fleet import URGENCY, by_urgency, delay_text, fleet, last_commit_ms
+from figures.text import ago, duration_text, plain, size_text, size_unit, unit_of
+from kafka_s3.engine.control.status import Lag, SinkState
+from page import parts, states
 from page.scene import Scene
 
 TITLE: Final = "Overview"
 ICON: Final = ":material/monitor_heart:"
 PATH: Final = ""
+COLOURS: Final = {
+    SinkState.FAILED: "red", SinkState.STALE: "red", SinkState.UNKNOWN: "orange", SinkState.DEGRADED: "red",
+    SinkState.PROVISIONING: "blue", SinkState.PAUSED: "gray", SinkState.RUNNING: "green", SinkState.STOPPED: "gray",
+}  # fmt: skip
+FLEET: Final = "fleet"
 SIGNS: Final = {
     SinkState.RUNNING: ":material/play_circle:", SinkState.PROVISIONING: ":material/pending:", SinkState.PAUSED: ":material/pause_circle:",
     SinkState.STOPPED: ":material/stop_circle:", SinkState.DEGRADED: ":material/warning:", SinkState.STALE: ":material/help:",
@@ -31,7 +35,7 @@ def render(scene: Scene) -> None:
     lags = data.lag_table(scene.snapshot.known, scene.snapshot.reached)
     if scene.chosen.topics:
         lags = lags[lags["topic"].isin(scene.chosen.topics)]
-    fleet.render(scene)
+    _sinks(scene)
     _state(scene, lags)
     _completeness(scene, lags)
     if not states.empty_window(scene):
@@ -55,14 +59,16 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
     if scene.chosen.topics:
         found = int(lags["lag"].sum()) if lags["lag"].notna().any() else None
         lag = Lag(found, lag.polled_ms, lag.exact and bool(lags["lag"].notna().all()))
+    through = "unknown" if complete < 0 else ago(complete, scene.now_ms)
     looked = data.looked_ms(known)
     parts.figures([
         ("Lag", str(lag),
          f"Records between what is in objects and the heads of the topics, at the sink's look {ago(looked, scene.now_ms)}. "
          "Records of files that are still open count. Where nobody looks any more there may be more of them."),
-        ("Delay, 95 %", _late(known), "From a record's own time to the commit with it: 95 % of the last commit's records were quicker."),
-        ("Complete through", _ago(complete, scene), "No record up to this time is missing, in any partition; see below."),
-        ("Last commit", "unknown" if known.damage and not known.last_commit else ago(_ms(known.last_commit), scene.now_ms),
+        ("Delay, 95 %", delay_text(known),
+         "From a record's own time to the commit with it: 95 % of the last commit's records were quicker."),
+        ("Complete through", through, "No record up to this time is missing, in any partition; see below."),
+        ("Last commit", "unknown" if known.damage and not known.last_commit else ago(last_commit_ms(known), scene.now_ms),
          "When data was last committed."),
         ("Records written", f"{totals['written']:,}", "In the chosen time."),
         ("Dead letters", f"{totals['dead_letters']:,}", "In the chosen time, less those that were settled."),
@@ -200,14 +206,46 @@ def _troubles(scene: Scene) -> None:
         states.nothing("Nothing in this time: no failure, no lost offset, no open dead letter.")
 
 
-def _late(known: SinkSnapshot) -> str:
-    delay = known.heartbeat.delay if known.heartbeat else None
-    return "unknown" if delay is None else duration_text(delay.slow_ms)
+def _sinks(scene: Scene) -> None:
+    own = scene.snapshot.known  # the page has read all of its log, and may know of more damage than a glance
+    sinks = by_urgency([own if own is not None and own.name == one.name else one for one in scene.sight.sinks])
+    st.subheader(f"Sinks in this bucket ({len(scene.sight.names)})", anchor=False)
+    if not sinks:
+        st.caption("They are being read ..." if not scene.sight.trouble else plain(scene.sight.trouble))
+        return
+    names = [known.name for known in sinks]
+    picked = parts.table(
+        parts.timed(fleet(sinks), scene.zone, "last_ms"),
+        _columns(scene.zone),
+        name="Sinks of the bucket, the one that needs a look first",
+        key=FLEET,
+        on_select=lambda: _open(names),
+        selection_mode="single-row",
+    )
+    if picked.selection.rows and st.session_state.get("sink") == names[picked.selection.rows[0]] != scene.chosen.sink:
+        st.rerun()  # the whole page: it is another sink's
 
 
-def _ago(ms: int, scene: Scene) -> str:
-    return "unknown" if ms < 0 else ago(ms, scene.now_ms)
+def _columns(zone: str) -> dict[str, Any]:
+    return {
+        "state": st.column_config.MultiselectColumn(
+            "State", options=list(map(str, URGENCY)), color=[COLOURS[state] for state in URGENCY], width=130
+        ),
+        "sink": st.column_config.Column("Sink", width=140),
+        "lag": st.column_config.Column(
+            "Lag", help="Records between what is in objects and the heads of the topics.", width=80
+        ),
+        "delay": st.column_config.Column(
+            "Delay, 95 %", help="Of the records of the last commit, from their own time to it.", width=85
+        ),
+        "letters": parts.number_column("Dead letters", "Those of the whole log that were not settled."),
+        "day": st.column_config.BarChartColumn("Read, last 24 h", width=120, y_min=0),
+        "reason": st.column_config.Column("Why", width=230),
+        "last": parts.time_column("Last commit", zone),
+    }
 
 
-def _ms(iso: str) -> int:
-    return round(pd.Timestamp(iso).timestamp() * 1000) if iso else -1
+def _open(names: list[str]) -> None:
+    rows = st.session_state[FLEET].selection.rows
+    if rows and rows[0] < len(names):
+        st.session_state["sink"] = names[rows[0]]

@@ -11,8 +11,7 @@ import streamlit as st
 from figures import charts, data, rotations
 from figures.data import DAY_MS
 from figures.rotations import MIB, Summary
-from figures.text import plain
-from figures.units import duration_text, size_text
+from figures.text import duration_text, plain, size_text
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.forecast import Prices
 from page import parts, states
@@ -133,7 +132,6 @@ def _advice(scene: Scene) -> None:
 
 
 def _prices() -> Prices:
-    """What the reader entered."""
     prices: Prices = st.session_state.setdefault("prices", Prices())
     box = parts.box("Prices (change them to those of your region and contract)", key="prices-box")
     if box is not None:

@@ -122,8 +122,7 @@ class Growing:
     def __init__(self, objects: EmbeddedS3) -> None:
         from kafka_s3.followers.delta.table import Table
         from kafka_s3.run.wiring.bucket import store_options
-        from kafka_s3.store.client import RustOptions
-        from kafka_s3.store.s3 import S3Store
+        from kafka_s3.store.s3 import RustOptions, S3Store
 
         config = {
             **BASE, "name": "growing", "topics": "orders", "topics.dir": "growing/topics", "s3.bucket.name": BUCKET,

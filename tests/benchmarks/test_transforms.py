@@ -13,11 +13,11 @@ from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, StructColumns
 from kafka_s3.connect.schemas.arrow import arrow_field
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
-from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
 from kafka_s3.connect.transforms.fields import InsertField, Insertion, ReplaceField
 from kafka_s3.connect.transforms.record import RecordPart
 from kafka_s3.connect.transforms.routers import RegexRouter
+from kafka_s3.connect.transforms.type_changes import Cast
 from kafka_s3.model.offsets import TopicPartition
 
 pytestmark = pytest.mark.benchmark

@@ -10,9 +10,8 @@ from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.model.protocols import Topic
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus
-from kafka_s3.store.bucket import BucketAnswer, LifecycleRule
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import BucketAnswer, LifecycleRule, ObjectStore
 from tests.support.memory_world import BASE
 
 DAY_MS = 86_400_000

@@ -10,7 +10,7 @@ from functools import partial
 from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
-from kafka_s3.ops.restore.run import ORIGIN
+from kafka_s3.ops.restore.plan import ORIGIN
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.deaths import Died
 

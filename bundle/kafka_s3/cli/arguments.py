@@ -71,6 +71,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen 
 Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
 TopicName = Annotated[str, typer.Argument(help="The topic.")]
+Only = Annotated[
+    list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
+]
 PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]
 
 

@@ -21,7 +21,7 @@ from kafka_s3.connect.config.catalog import CatalogEntry, entry, example_of, plu
 from kafka_s3.connect.config.catalog import catalog as entries
 from kafka_s3.connect.config.option import Option, OptionGroup, OptionStatus
 from kafka_s3.connect.config.read import pairs
-from kafka_s3.connect.config.rules.columns import compared_with_registry
+from kafka_s3.connect.config.rules.objects import compared_with_registry
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, check_file
 from kafka_s3.model.errors import ConfigError, Problem

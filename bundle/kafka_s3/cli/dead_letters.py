@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
@@ -40,7 +41,7 @@ from kafka_s3.engine.log.dead_letters import (
     letters,
     read_ledger,
 )
-from kafka_s3.model.dead_letters import DeadLetter, Stage
+from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.files import DataFile, counted
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.dead_letter_text import csv_rows, details, json_lines, time_text
@@ -190,7 +191,7 @@ def export(
     """Write dead letters to a file or to standard output, one by one: keys, values and headers as base64."""
     written = 0
     with dead_letter_store(settings) as at, target(to) as file:
-        found = limited(at.found(replace(chosen, states=which.states)), limit)
+        found = islice(at.found(replace(chosen, states=which.states)), limit)
         for line in csv_rows(found) if form is ExportFormat.CSV else json_lines(found):
             file.write(line)
             written += 1
@@ -261,7 +262,7 @@ def resolve(
 
 def _ask(at: DeadLetterStore, chosen: LetterSelection, out: Console, *, limit: int | None, yes: bool) -> None:
     """Shows what would be replayed, and asks, unless `yes` or there is nothing."""
-    groups = [] if yes else grouped(limited(at.found(replace(chosen, states=Which.OPEN.states)), limit))
+    groups = [] if yes else grouped(islice(at.found(replace(chosen, states=Which.OPEN.states)), limit))
     if groups:
         show_table(out, table(groups))
         count = sum(group.count for group in groups)
@@ -330,14 +331,6 @@ def target(output: Path | None) -> Iterator[TextIO]:
         raise
 
 
-def limited(found: Iterator[FiledLetter], limit: int | None) -> Iterator[FiledLetter]:
-    """The first `limit` of them."""
-    for number, filed in enumerate(found):
-        if limit is not None and number >= limit:
-            return
-        yield filed
-
-
 def document(groups: Sequence[LetterGroup]) -> dict[str, Any]:
     """Groups of dead letters for programs."""
     return {
@@ -373,8 +366,7 @@ def table(groups: Sequence[LetterGroup]) -> Table:
             group.state,
         )
         style = "yellow" if group.state is LetterState.OPEN else None
-        message = group.example
-        example = message[:SHOWN_MESSAGE] + (" ..." if len(message) > SHOWN_MESSAGE else "")
+        example = group.example[:SHOWN_MESSAGE] + (" ..." if len(group.example) > SHOWN_MESSAGE else "")
         found.add_row(*texts, f"{group.count:,}", example, style=style)
     return found
 
@@ -386,11 +378,7 @@ def print_dry_run(out: Console, outcome: DryRunResult) -> None:
         return f"{file.key}: {file.records:,} records, {size_text(file.bytes)}"
 
     _some(out, [line(file) for file in counted(outcome.files)], most=SHOWN_FILES, style="green")
-    _some(out, _reasons(outcome.failed), most=SHOWN_REASONS, style="yellow")
-
-
-def _reasons(failed: Sequence[DeadLetter]) -> list[str]:
-    return [f"still fails: {letter}" for letter in failed]
+    _some(out, [f"still fails: {letter}" for letter in outcome.failed], most=SHOWN_REASONS, style="yellow")
 
 
 def _some(out: Console, lines: Sequence[str], *, most: int, style: str) -> None:

@@ -99,7 +99,9 @@ def demo(
     kafka, s3, registry = free_ports(3)
     services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry))
     os.environ.update(services.s3.environment)
-    settings = _checked(services, sinks, dashboard=dashboard)
+    if dashboard:
+        app_file()  # raises ConfigError, before anything starts, where a package is missing
+    settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
     with ExitStack() as stack:
         with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
             if sinks:
@@ -118,13 +120,6 @@ def demo(
             stop_on_signals(stop)
             with _dashboard(services, sinks, port) if dashboard and sinks else nullcontext():
                 stop.wait()
-
-
-def _checked(services: DemoServices, sinks: Mapping[Path, dict[str, str]], *, dashboard: bool) -> dict[Path, Settings]:
-    """The sinks' settings. Raises ConfigError, before anything starts, where one cannot be used or a package is missing."""
-    if dashboard:
-        app_file()
-    return {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
 
 
 def _make(

@@ -175,7 +175,8 @@ def new(
             _ask(question, _row(question.key, managed=managed), answers)
         if question.suggested and question.key not in answers:
             answers[question.key] = question.suggested
-    config = {"name": answers.pop("name", ""), **(_managed(answers) if managed else _self_managed(answers))}
+    name = answers.pop("name", "")
+    config = {"name": name, **({"connector.class": MANAGED_CLOUD, **answers} if managed else _self_managed(answers))}
     _refuse_what_is_wrong(config)
     target = file or Path(f"{config['name']}.json")
     if target.exists() and not force:
@@ -194,10 +195,6 @@ def _refuse_flags_of_the_other_form(answers: Answers, *, managed: bool) -> None:
         raise ConfigError(
             [Problem(key, masked(key, answers[key]), rule, "Add --managed, or leave it out.") for key in wrong]
         )
-
-
-def _managed(answers: Answers) -> Answers:
-    return {"connector.class": MANAGED_CLOUD, **answers}
 
 
 def _self_managed(answers: Answers) -> Answers:

@@ -17,6 +17,7 @@ from rich.table import Table
 from kafka_s3.cli.arguments import (
     DryRun,
     Force,
+    Only,
     Output,
     OutputFormat,
     Yes,
@@ -35,9 +36,10 @@ from kafka_s3.model.errors import ConfigError, Problem, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.migration.decision import TakeoverDecision, TakeoverVerdict
-from kafka_s3.ops.migration.takeover import (
+from kafka_s3.ops.migration import (
     Takeover,
+    TakeoverDecision,
+    TakeoverVerdict,
     apply,
     check_decided,
     check_log_empty,
@@ -60,13 +62,9 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import brokers_of, configured_topics, group_of
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.store.store import ObjectStore
 
 MINUTE_MS: Final = 60_000
 position = typer.Typer(help="Show where a sink stands, or move it.", no_args_is_help=True, add_completion=False)
-Only = Annotated[
-    list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
-]
 Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which a commit counts as lately.")]
 COLOURS: Final = {
     TakeoverVerdict.UNDECIDED: "red",
@@ -79,8 +77,7 @@ COLOURS: Final = {
 @composed(settings=sink_settings)
 def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
-    brokers, store = clients_of(settings)
-    log = log_of(settings, store)
+    brokers, log = opened(settings)
     held = OpenFileStates(log.store, log.paths).first_unread(log.load())
     rows = read_positions(
         log.state, brokers, topics=configured_topics(settings, brokers), group=group_of(settings), held=held
@@ -115,8 +112,7 @@ def set_(
         raise usage_error(
             "position set", None, "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).", "See --help."
         )
-    brokers, store = clients_of(settings)
-    log = log_of(settings, store)
+    brokers, log = opened(settings)
     known = read_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
     if topic is not None and partition is not None and offset is not None:
         wanted = {TopicPartition(topic, partition): offset}
@@ -145,22 +141,16 @@ def seek_to_time(
 ) -> None:
     """Let the sink go on at the first record of a time, by the brokers' time index; at the head where all are older."""
     time_ms = epoch_ms(moment)
-    brokers, store = clients_of(settings)
-    log = log_of(settings, store)
+    brokers, log = opened(settings)
     known = read_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
     positions = offsets_at_time(brokers, chosen(known.values(), topics), time_ms=time_ms)
     ask = None if yes else "Move the sink?"
     _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)
 
 
-def clients_of(settings: Settings) -> tuple[KafkaBrokers, S3Store]:
-    """The cluster and the bucket of resolved settings; Spark is not needed."""
-    return brokers_of(settings), S3Store(store_options(settings))
-
-
-def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
-    """The sink's log, not loaded yet."""
-    return CommitLog(store, state_paths(settings), clock_ms=now_ms)
+def opened(settings: Settings) -> tuple[KafkaBrokers, CommitLog]:
+    """The cluster, and the sink's log, not loaded yet; Spark is not needed."""
+    return brokers_of(settings), CommitLog(S3Store(store_options(settings)), state_paths(settings), clock_ms=now_ms)
 
 
 def chosen(known: Iterable[PartitionOffsets], topics: Sequence[str] | None) -> list[PartitionOffsets]:
@@ -304,10 +294,9 @@ def migrate(
 ) -> None:
     """Compare the connector's group offsets with its objects and take over where it stopped."""
     by_hand = offsets_given(offsets or [])
-    brokers, store = clients_of(settings)
-    log = log_of(settings, store)
+    brokers, log = opened(settings)
     check_log_empty(log)
-    found = survey(settings, brokers, store=store, group=group or group_of(settings))
+    found = survey(settings, brokers, store=log.store, group=group or group_of(settings))
     plan, out = takeover(found, by_hand), console(stderr=output is OutputFormat.JSON)
     if output is OutputFormat.JSON:
         show_json(plan_document(plan))

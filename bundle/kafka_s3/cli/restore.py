@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, composed, sink_settings, time_of
@@ -17,7 +16,7 @@ from kafka_s3.cli.display import console, new_table, show_json, show_line, show_
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.restore.files import RestoreSelection
-from kafka_s3.ops.restore.run import PartitionRestore
+from kafka_s3.ops.restore.plan import PartitionRestore
 
 
 def chosen(
@@ -62,7 +61,7 @@ def restore(
 ) -> None:
     """Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."""
     from kafka_s3.ops.restore.plan import plan_of, reading_of, target_of
-    from kafka_s3.ops.restore.run import restore as run
+    from kafka_s3.ops.restore.plan import restore as run
     from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.store.s3 import S3Store
 
@@ -81,7 +80,7 @@ def restore(
             store=store,
             reading=reading_of(settings),
             target=target,
-            notify=lambda restored: _show_progress(err, restored),
+            notify=lambda one: show_line(err, f"{one.source}: {one.written:,} records written to {one.target}"),
         )
     if people:
         show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
@@ -104,10 +103,6 @@ def table(partitions: Sequence[PartitionRestore], *, title: str) -> Table:
         shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
         found.add_row(row["source"], row["target"], *shown)
     return found
-
-
-def _show_progress(err: Console, restored: PartitionRestore) -> None:
-    show_line(err, f"{restored.source}: {restored.written:,} records written to {restored.target}")
 
 
 def _ms(option: str, text: str | None) -> int | None:

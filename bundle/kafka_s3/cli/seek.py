@@ -18,9 +18,10 @@ from kafka_s3.cli.arguments import usage_error
 from kafka_s3.cli.display import console, show_line
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Delimited, Framing, Prefixed
-from kafka_s3.ops.seek import Located, RangedStore, records_from
+from kafka_s3.ops.seek import Located, records_from
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
+from kafka_s3.store.store import ObjectStore
 
 _ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\0": "\0", r"\\": "\\"}
 
@@ -67,7 +68,7 @@ def seek(
 
 
 def show(
-    store: RangedStore,
+    store: ObjectStore,
     prefix: str,
     *,
     topic_partition: TopicPartition,

@@ -15,9 +15,8 @@ from kafka_s3.cli.display import console, new_table, show_json, show_line, show_
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.forecast import DAY_MS, Forecast, Prices
+from kafka_s3.ops.simulation import Load, made_load, sampled_load, window_of
 from kafka_s3.ops.simulation import simulate as run
-from kafka_s3.ops.simulation import window_of
-from kafka_s3.ops.traffic import Load, made_load, sampled_load
 from kafka_s3.run.wiring.delta import written_by_spark
 
 HOUR_MS: Final = 3_600_000

@@ -14,7 +14,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any, Final
@@ -52,7 +51,7 @@ from kafka_s3.engine.control.status import (
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
 from kafka_s3.model.text import printable
-from kafka_s3.model.timing import age, now_ms
+from kafka_s3.model.timing import age, iso_time, now_ms
 from kafka_s3.run.wiring.bucket import SinkFolder, folder_of
 from kafka_s3.run.wiring.running import stop_on_signals
 
@@ -239,7 +238,7 @@ class StateChange:
             "status": self.health.state,
             "well": self.health.well,
             "reason": self.health.reason,
-            "at": datetime.fromtimestamp(self.at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "at": iso_time(self.at_ms, "seconds"),
         }
 
 
@@ -391,6 +390,6 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
 
 def _iso(ms: int) -> str:
     try:
-        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return iso_time(ms, "seconds")
     except (OverflowError, OSError, ValueError):
         return f"{ms} ms, which is no time"

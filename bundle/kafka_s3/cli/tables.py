@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.arguments import Only, Output, OutputFormat, composed, sink_settings, usage_error
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
@@ -25,15 +25,11 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.followers.delta.check import TableCheck
-    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained
+    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained, TableCheck
 
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
 delta = typer.Typer(help="Compare a sink's Delta tables with log and bucket, or make them again.", no_args_is_help=True)
-Only = Annotated[
-    list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
-]
 
 
 @delta.command()
@@ -71,8 +67,8 @@ def rebuild(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Make the tables again from the commit log: its objects go in, all other files go out; no object is deleted."""
-    from kafka_s3.followers.delta.check import forget
-    from kafka_s3.followers.delta.check import rebuild as rebuild_table
+    from kafka_s3.followers.delta.maintain import forget
+    from kafka_s3.followers.delta.maintain import rebuild as rebuild_table
     from kafka_s3.ops.positions import check_idle
     from kafka_s3.run.wiring.delta import intake_of, table_layout, tables_of, written_by_spark
 
@@ -91,8 +87,7 @@ def rebuild(
         if fresh:
             forget(here.store, table_layout(here.settings).folder(topic))
         done = rebuild_table(here.log, intake, table(topic), topic=topic, clock_ms=now_ms)
-        text = f"{topic}: {done.added} files added, {done.removed} taken out"
-        show_line(out, text)
+        show_line(out, f"{topic}: {done.added} files added, {done.removed} taken out")
         for key, reason in done.left_out.items():
             show_line(out, f"  {key} stays out: {reason}")
 
@@ -138,8 +133,9 @@ def maintain(
             well = False
             show_line(out, f"{topic}: not done. {done}")
         elif done is None:
-            text = f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
-            show_line(out, text)
+            show_line(
+                out, f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
+            )
         else:
             print_maintenance(done, out, dry=dry_run)
     if not well:
@@ -224,7 +220,7 @@ class _Here:
 
     def topics(self, wanted: Sequence[str] | None) -> list[str]:
         """The topics with objects, or those that were asked for. Raises ConfigError for one without."""
-        from kafka_s3.followers.delta.check import topics_with_tables
+        from kafka_s3.followers.delta.maintain import topics_with_tables
 
         known = topics_with_tables(self.log)
         for topic in wanted or ():
@@ -251,7 +247,7 @@ def _here(settings: Settings) -> _Here:
 
 
 def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
-    from kafka_s3.followers.delta.check import check_table as check_table
+    from kafka_s3.followers.delta.maintain import check_table as check_table
     from kafka_s3.run.wiring.delta import intake_of, tables_of
 
     table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
@@ -260,7 +256,7 @@ def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
 
 def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
     from kafka_s3.connect.naming.table_names import TableNames
-    from kafka_s3.followers.delta.check import check_copy
+    from kafka_s3.followers.delta.maintain import check_copy
     from kafka_s3.run.wiring.delta import position_key
 
     names, key = TableNames(here.settings.text("delta.table.name")), position_key(here.settings)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.followers.progress import read_note
 from kafka_s3.model.files import DataFile, counted
 from kafka_s3.model.protocols import Brokers
 
@@ -167,14 +167,9 @@ class DoneMarkers:
         return [folder for folder, one in over.items() if one.end_ms <= passed[one.topic]]
 
     def _read(self, log: CommitLog) -> Seen:
-        key = log.paths.follower(NAME)
-        try:
-            found: dict[str, Any] = json.loads(log.store.get(key))
+        def parse(found: dict[str, Any]) -> Seen:
             known = {folder: OpenDirectory(**one) for folder, one in found["open"].items()}
             return Seen(found["version"], known, found["reached"], sum(map(size_of, known)))
-        except ObjectMissing:
-            return Seen()
-        except (ValueError, KeyError, TypeError) as error:
-            raise LogDamaged(
-                f"{key} cannot be read ({type(error).__name__}). Delete it: markers are written anew."
-            ) from error
+
+        key = log.paths.follower(NAME)
+        return read_note(log.store, key, parse, remedy="markers are written anew.") or Seen()

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.store.store import ObjectStore
+
+T = TypeVar("T")
+
+
+def read_note(store: ObjectStore, key: str, parse: Callable[[dict[str, Any]], T], *, remedy: str) -> T | None:
+    """What a follower noted, None where it never did. Raises LogDamaged, with what deleting the note leads to, and StorageError."""
+    try:
+        return parse(json.loads(store.get(key)))
+    except ObjectMissing:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogDamaged(f"{key} cannot be read ({type(error).__name__}). Delete it: {remedy}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +37,7 @@ class FollowerPosition:
     def read(self) -> int | None:
         """The version noted, None where none ever was. Raises LogDamaged, StorageError."""
         key = self.paths.follower(self.follower)
-        try:
-            return int(json.loads(self.store.get(key))["version"])
-        except ObjectMissing:
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise LogDamaged(
-                f"{key} cannot be read ({type(error).__name__}). Delete it: what it is about begins anew."
-            ) from error
+        return read_note(self.store, key, lambda note: int(note["version"]), remedy="what it is about begins anew.")
 
     def new_entries(self, log: CommitLog) -> Iterable[CommitEntry]:
         """The entries since the last one noted. Where none ever was, it begins with the next: the log so far is noted as worked off."""
@@ -60,15 +66,12 @@ class TablePositions:
 
 def read_positions(store: ObjectStore, key: str) -> TablePositions:
     """The positions that an object holds; the beginning where there is none. Raises LogDamaged, StorageError."""
-    try:
-        found = json.loads(store.get(key))
-        return TablePositions(int(found["version"]), dict(found.get("behind", {})))
-    except ObjectMissing:
-        return TablePositions()
-    except (ValueError, KeyError, TypeError) as error:
-        raise LogDamaged(
-            f"{key} cannot be read ({type(error).__name__}). Delete it: tables are compared with all of the log again."
-        ) from error
+    remedy = "tables are compared with all of the log again."
+    return read_note(store, key, _positions, remedy=remedy) or TablePositions()
+
+
+def _positions(note: dict[str, Any]) -> TablePositions:
+    return TablePositions(int(note["version"]), dict(note.get("behind", {})))
 
 
 def note_positions(store: ObjectStore, key: str, positions: TablePositions) -> None:

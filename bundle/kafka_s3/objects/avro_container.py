@@ -53,16 +53,12 @@ def _fit(options: AvroOptions, run: Run) -> Values | str:
 @lru_cache(maxsize=256)
 def _compiled(schema: ConnectSchema | None, options: AvroOptions) -> tuple[Any, Callable[[Any], bytes]]:
     """The Avro schema of a Connect schema, and what encodes its values."""
-    avro = _schema_of(schema, options)
+    avro = ANYTHING if schema is None else avro_schema(schema, options=options)
     return avro, encoder(schema, avro)
 
 
 def _never_asked(body: bytes) -> Any:
     raise FormatError("The values of these bodies are at hand.")
-
-
-def _schema_of(schema: ConnectSchema | None, options: AvroOptions) -> Any:
-    return ANYTHING if schema is None else avro_schema(schema, options=options)
 
 
 class AvroFile:
@@ -173,15 +169,11 @@ def _as_it_is(data: Bytes) -> Bytes:
     return data
 
 
-def _deflated(data: Bytes) -> bytes:
-    return packed(data, frame=RAW)
-
-
 def _snappy(data: Bytes) -> bytes:
     packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
     return packed + zlib.crc32(data).to_bytes(4, "big")
 
 
 CODECS: Final[dict[str, Callable[[Bytes], Bytes]]] = {
-    "null": _as_it_is, "deflate": _deflated, "snappy": _snappy, "bzip2": bz2.compress,
+    "null": _as_it_is, "deflate": partial(packed, frame=RAW), "snappy": _snappy, "bzip2": bz2.compress,
 }  # fmt: skip

@@ -141,18 +141,6 @@ class SidecarObject:
     content: bytes
 
 
-def _nothing(encoder: Encoder, key: str, first_offset: int) -> list[SidecarObject]:
-    return []
-
-
-def _none_does(run: Run) -> bool:
-    return False
-
-
-def _no_columns(schema: pa.Schema) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file, and `fit`:
@@ -168,9 +156,9 @@ class Format:
     extension: str
     open: Callable[[ConnectSchema | None], Encoder]
     fit: Callable[[Run], Values | str]
-    sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = _nothing
-    columns: Callable[[pa.Schema], str] = _no_columns
-    stops_original: Callable[[Run], bool] = _none_does
+    sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = lambda encoder, key, first_offset: []
+    columns: Callable[[pa.Schema], str] = lambda schema: ""
+    stops_original: Callable[[Run], bool] = lambda run: False
     copies: bool = False
     lines: int = 0
 

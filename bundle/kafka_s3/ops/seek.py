@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from kafka_s3.connect.naming.keys import ObjectKey, index_key_of, read_block_key
 from kafka_s3.model.deflate import GZIP
@@ -20,7 +20,7 @@ from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Block, BlockIndex, Framing, Lines, Prefixed, block_of, parse_index
 from kafka_s3.objects.readers import prefixed
-from kafka_s3.store.store import ObjectInfo
+from kafka_s3.store.store import ObjectStore
 
 FILES_TRIED: Final = 3
 """How many files are asked for an offset, the latest start first: after a crash two uploads may overlap (SEMANTICS B5)."""
@@ -28,22 +28,6 @@ FILES_TRIED: Final = 3
 
 class SeekError(SinkError):
     """The record of an offset cannot be found or read."""
-
-
-class RangedStore(Protocol):
-    """What seeking asks of a bucket. The methods raise what `store.store.ObjectStore`'s do."""
-
-    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Objects below `prefix` in ascending key order."""
-        ...
-
-    def get(self, key: str) -> bytes:
-        """The object's bytes. Raises ObjectMissing."""
-        ...
-
-    def get_range(self, key: str, first: int, last: int) -> bytes:
-        """The object's bytes from `first` to `last`, both included. Raises ObjectMissing."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +51,13 @@ class _File:
     start: ObjectKey
 
 
-def locate(store: RangedStore, prefix: str, *, topic_partition: TopicPartition, offset: int) -> Located:
+def locate(store: ObjectStore, prefix: str, *, topic_partition: TopicPartition, offset: int) -> Located:
     """The file, index and block of an offset. Raises SeekError, which says what there is instead, and IndexDamaged."""
     return _located(store, _files(store, prefix, topic_partition), topic_partition=topic_partition, offset=offset)
 
 
 def records_from(
-    store: RangedStore,
+    store: ObjectStore,
     prefix: str,
     *,
     topic_partition: TopicPartition,
@@ -115,7 +99,7 @@ def split_records(framing: Framing, content: bytes) -> list[bytes]:
     return content[: -len(delimiter)].split(delimiter)
 
 
-def _files(store: RangedStore, prefix: str, topic_partition: TopicPartition) -> list[_File]:
+def _files(store: ObjectStore, prefix: str, topic_partition: TopicPartition) -> list[_File]:
     """The partition's data objects, by start offset and then by day."""
     found = [
         _File(info.key, start)
@@ -130,14 +114,14 @@ def _files(store: RangedStore, prefix: str, topic_partition: TopicPartition) -> 
     return sorted(found, key=lambda file: (file.start.offset, file.start.encoded_partition))
 
 
-def _located(store: RangedStore, files: Sequence[_File], *, topic_partition: TopicPartition, offset: int) -> Located:
+def _located(store: ObjectStore, files: Sequence[_File], *, topic_partition: TopicPartition, offset: int) -> Located:
     found = _found(store, files, offset)
     if found is None:
         raise SeekError(_absence(store, files, topic_partition, offset=offset))
     return found
 
 
-def _found(store: RangedStore, files: Sequence[_File], offset: int) -> Located | None:
+def _found(store: ObjectStore, files: Sequence[_File], offset: int) -> Located | None:
     """The block of an offset, None where no file has it. Raises SeekError where the file that should have it has no index."""
     missing = None
     candidates = [file for file in files if file.start.offset <= offset][-FILES_TRIED:]
@@ -154,7 +138,7 @@ def _found(store: RangedStore, files: Sequence[_File], offset: int) -> Located |
     return None
 
 
-def _absence(store: RangedStore, files: Sequence[_File], topic_partition: TopicPartition, *, offset: int) -> str:
+def _absence(store: ObjectStore, files: Sequence[_File], topic_partition: TopicPartition, *, offset: int) -> str:
     before = [file for file in files if file.start.offset <= offset]
     after = [file.start.offset for file in files if file.start.offset > offset]
     what = f"Offset {offset} of {topic_partition} lies"
@@ -168,7 +152,7 @@ def _absence(store: RangedStore, files: Sequence[_File], topic_partition: TopicP
     return f"{what} in a gap: {before[-1].key} ends before it, and the next file begins at {min(after)}."
 
 
-def _in_file(store: RangedStore, file: _File, offset: int) -> Located | None:
+def _in_file(store: ObjectStore, file: _File, offset: int) -> Located | None:
     index_key = index_key_of(file.key)
     try:
         index = parse_index(store.get(index_key), index_key)
@@ -180,7 +164,7 @@ def _in_file(store: RangedStore, file: _File, offset: int) -> Located | None:
     return Located(file.key, index_key, index, index.blocks.index(block)) if block else None
 
 
-def _blocks_from(store: RangedStore, files: Sequence[_File], first: Located) -> Iterator[Located]:
+def _blocks_from(store: ObjectStore, files: Sequence[_File], first: Located) -> Iterator[Located]:
     here: Located | None = first
     while here is not None:
         last = here
@@ -191,7 +175,7 @@ def _blocks_from(store: RangedStore, files: Sequence[_File], first: Located) -> 
         here = _next(store, files, last.index.blocks[-1].until)
 
 
-def _next(store: RangedStore, files: Sequence[_File], offset: int) -> Located | None:
+def _next(store: ObjectStore, files: Sequence[_File], offset: int) -> Located | None:
     """The block of an offset, else the first one after it; None at the end."""
     found = _found(store, files, offset)
     later = [file.start.offset for file in files if file.start.offset > offset]
@@ -199,7 +183,7 @@ def _next(store: RangedStore, files: Sequence[_File], offset: int) -> Located | 
 
 
 def _records(
-    store: RangedStore,
+    store: ObjectStore,
     blocks: Iterator[Located],
     *,
     framing: Framing,
@@ -224,7 +208,7 @@ def _records(
         offset = max(offset, block.until)
 
 
-def _fetched(store: RangedStore, place: Located) -> bytes:
+def _fetched(store: ObjectStore, place: Located) -> bytes:
     block = place.block
     content = store.get_range(place.data_key, block.byte_offset, block.byte_offset + block.byte_length - 1)
     if len(content) != block.byte_length:

@@ -1,45 +1,478 @@
-"""How do the store's verbs become S3 requests, and how are lost answers settled?"""
+"""How do the store's verbs become S3 requests, and how are lost answers settled?
+
+The clients follow from the bucket's options: botocore's, libcurl's connections, and those of libraries in Rust.
+Requests that move data go by libcurl, without botocore's client: a call of that takes 2.5 ms of CPU, most of it for parameters, rules and
+events whose outcome never changes for a bucket. They are asked once: botocore is let prepare a request that is never sent, and its address,
+region and user agent serve all that follow.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from email.utils import parsedate_to_datetime
-from threading import Lock
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
+from botocore import UNSIGNED
 from botocore import exceptions as boto
+from botocore.config import Config
+from botocore.httpsession import get_cert_path
+from botocore.parsers import RestXMLParser
+from botocore.utils import get_environ_proxies, parse_timestamp, percent_encode
 
+from kafka_s3 import __version__
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.model.timing import Requests, now_ms, took
-from kafka_s3.store.bucket import BucketAnswer, LifecycleRule, clock_skew_ms, lifecycle_rule
-from kafka_s3.store.client import SSE, creation_headers, customer_key_headers, digest_headers, secrets_of
-from kafka_s3.store.data_plane import (
-    DataPlane,
-    S3Answer,
-    S3Request,
-    completion_document,
-    headers_of,
-    tagging_document,
-    text_of,
-)
-from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.connections import Connections, HttpAnswer, HttpRequest, Signature, Terms
+from kafka_s3.store.credentials import Provider, careful, session_of
+from kafka_s3.store.options import Encryption, Proxy, StoreOptions
 from kafka_s3.store.s3_errors import FAILURES, Conflict, Request, Retrier, storage_error
-from kafka_s3.store.store import Body, ListedUpload, ObjectInfo, etag_of
+from kafka_s3.store.store import (
+    Body,
+    BucketAnswer,
+    LifecycleRule,
+    ListedUpload,
+    ObjectInfo,
+    clock_skew_ms,
+    etag_of,
+    lifecycle_rule,
+    pieces_of,
+)
+
+SSE = "x-amz-server-side-encryption"
+
+
+def session_for(options: StoreOptions) -> Any:
+    """The botocore session that holds the credentials; asks nobody for them yet."""
+    session = session_of(options.credentials, region=options.region, config=plain_config(options))
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
+    return session
+
+
+def timestamp(given: Any) -> Any:
+    """The time in an answer. botocore's own parser guesses its form for 0.1 ms, and a page of a listing has a thousand of them."""
+    if isinstance(given, str) and "T" in given:
+        with suppress(ValueError):
+            return datetime.fromisoformat(given)
+    return parse_timestamp(given)
+
+
+def s3_client(options: StoreOptions, session: Any) -> Any:
+    """A thread-safe S3 client that tries once only; connects nowhere yet."""
+    client = session.create_client("s3", endpoint_url=options.endpoint_url, config=_config(options))
+    client.meta.events.register("request-created.s3", _never_ask_first)
+    return careful(client, options.endpoint_url, options.proxy.url if options.proxy else None)
+
+
+def connections(options: StoreOptions, session: Any, url: str) -> Connections:
+    """Connections like the client's own: timeouts, proxies, certificate authorities. `url` is the client's endpoint."""
+    chosen = proxies(options.proxy)
+    named = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+    terms = Terms(
+        named or str(get_cert_path(True)),
+        get_environ_proxies(url) if chosen is None else chosen,
+        options.connect_timeout_s,
+        options.read_timeout_s,
+    )
+    return Connections(terms, most=options.max_connections)
+
+
+def plain_config(options: StoreOptions) -> Config:
+    """Timeouts, proxies and user agent, for requests to any AWS service."""
+    return Config(
+        connect_timeout=options.connect_timeout_s,
+        read_timeout=options.read_timeout_s,
+        proxies=proxies(options.proxy),
+        user_agent_extra=f"kafka-s3/{__version__}",
+    )
+
+
+def _config(options: StoreOptions) -> Config:
+    special = {"signature_version": UNSIGNED} if options.credentials.provider is Provider.ANONYMOUS else {}
+    path_style = options.path_style and not options.accelerate
+    wanted = Config(
+        s3={"addressing_style": "path" if path_style else "virtual", "use_accelerate_endpoint": options.accelerate},
+        retries={"mode": "standard", "total_max_attempts": 1},
+        max_pool_connections=options.max_connections,
+        tcp_keepalive=True,
+        # the newer checksum trailers are unknown to many S3-compatible services; the signature covers the body anyway
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        **special,
+    )
+    return plain_config(options).merge(wanted)
+
+
+def proxies(proxy: Proxy | None) -> dict[str, str] | None:
+    """Both schemes through the proxy; None leaves the choice to the environment (HTTPS_PROXY, NO_PROXY)."""
+    if proxy is None:
+        return None
+    scheme, _, address = proxy.url.partition("://")
+    if proxy.user:
+        password = quote(proxy.password.reveal(), safe="") if proxy.password else ""
+        address = f"{quote(proxy.user, safe='')}:{password}@{address}"
+    return {name: f"{scheme}://{address}" for name in ("http", "https")}
+
+
+def _never_ask_first(request: Any, **_: Any) -> None:
+    # botocore asks with every body, and has no option against it
+    del request.headers["Expect"]
+
+
+def creation_headers(options: StoreOptions) -> dict[str, str]:
+    """Encryption and ACL, for the requests that create an object."""
+    acl = {"x-amz-acl": options.acl} if options.acl else {}
+    return acl | encryption_headers(options.encryption)
+
+
+def encryption_headers(encryption: Encryption) -> dict[str, str]:
+    """The encryption asked for at creation; nothing where the bucket's own default is to rule."""
+    if encryption.customer_key:
+        return customer_key_headers(encryption)
+    if not encryption.algorithm:
+        return {}
+    key = {f"{SSE}-aws-kms-key-id": encryption.kms_key_id} if encryption.kms_key_id else {}
+    return {SSE: encryption.algorithm} | key
+
+
+def customer_key_headers(encryption: Encryption) -> dict[str, str]:
+    """The customer's key, which S3 forgets after each request and so needs with every part, GET and HEAD; {} without one."""
+    if not encryption.customer_key:
+        return {}
+    key = base64.b64decode(encryption.customer_key.reveal())
+    return {
+        f"{SSE}-customer-algorithm": "AES256",
+        f"{SSE}-customer-key": base64.b64encode(key).decode(),
+        f"{SSE}-customer-key-md5": _md5(key),
+    }
+
+
+def digest_headers(body: Body) -> dict[str, str]:
+    """The Content-MD5 of a body."""
+    return {"Content-MD5": _md5(body)}
+
+
+def _md5(body: Body) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for piece in pieces_of(body):
+        digest.update(piece)
+    return base64.b64encode(digest.digest()).decode()
+
+
+def secrets_of(options: StoreOptions) -> tuple[str, ...]:
+    """The texts that must not show in errors or logs."""
+    held = (options.encryption.customer_key, options.proxy.password if options.proxy else None)
+    return options.credentials.secrets() + tuple(secret.reveal() for secret in held if secret)
+
+
+class RustOptions:
+    """Makes the storage options anew at each call, so that credentials that expire are those of the moment; its text form shows none."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        self._options = options
+        self._session = session_of(options.credentials, region=options.region, config=plain_config(options))
+
+    def __call__(self) -> dict[str, str]:
+        """The options of `object_store`. Raises StorageError where there are no credentials."""
+        options = self._options
+        found = {
+            "aws_region": options.region,
+            "aws_virtual_hosted_style_request": "false" if options.path_style else "true",
+            "aws_conditional_put": "etag",
+            **self._credentials(),
+            **_encryption(options.encryption),
+            **_proxy(options.proxy),
+        }
+        if options.endpoint_url:
+            found |= {"aws_endpoint_url": options.endpoint_url}
+            found |= {"aws_allow_http": "true"} if options.endpoint_url.startswith("http://") else {}
+        return found
+
+    def _credentials(self) -> dict[str, str]:
+        if self._options.credentials.provider is Provider.ANONYMOUS:
+            return {"aws_skip_signature": "true"}
+        held = self._session.get_credentials()
+        if held is None:
+            raise StorageError(
+                "No S3 credentials were found for the Delta table. Set aws.access.key.id and its secret."
+            )
+        frozen = held.get_frozen_credentials()
+        pair = {"aws_access_key_id": frozen.access_key, "aws_secret_access_key": frozen.secret_key}
+        return pair | ({"aws_session_token": frozen.token} if frozen.token else {})
+
+
+def _encryption(encryption: Encryption) -> dict[str, str]:
+    if encryption.customer_key:
+        return {"aws_server_side_encryption": "sse-c", "aws_sse_customer_key_base64": encryption.customer_key.reveal()}
+    if not encryption.algorithm:
+        return {}
+    key = {"aws_sse_kms_key_id": encryption.kms_key_id} if encryption.kms_key_id else {}
+    return {"aws_server_side_encryption": encryption.algorithm} | key
+
+
+def _proxy(proxy: Proxy | None) -> dict[str, str]:
+    """The proxy's user and password are part of its address here."""
+    found = proxies(proxy)
+    return {"proxy_url": found["https"]} if found else {}
+
+
+VERBS: Final = {
+    "put_object": "PUT",
+    "get_object": "GET",
+    "head_object": "HEAD",
+    "create_multipart_upload": "POST",
+    "upload_part": "PUT",
+    "complete_multipart_upload": "POST",
+    "abort_multipart_upload": "DELETE",
+    "list_parts": "GET",
+    "put_object_tagging": "PUT",
+}
+"""The operations that go this way, by botocore's names, and their HTTP methods."""
+
+SIGV4: Final = "AWS4-HMAC-SHA256"
+UNSIGNED_BODY: Final = "UNSIGNED-PAYLOAD"
+ANY_KEY: Final = "k"
+_DOTS: Final = frozenset({".", ".."})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a bucket answers: the URL in front of a key; the region and the service to sign for, blank for anonymous requests."""
+
+    prefix: str
+    region: str
+    service: str
+    user_agent: str
+
+    def url(self, key: str, query: str = "") -> str:
+        """The URL of a key, with a query that is encoded already. Refuses keys that libcurl would change."""
+        if not _DOTS.isdisjoint(key.split("/")):
+            raise boto.ParamValidationError(report=f"the key {key!r} has the part '.' or '..'")
+        return f"{self.prefix}{percent_encode(key, safe='/~')}{'?' if query else ''}{query}"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Request:
+    """A request: a key, an encoded query, headers besides those of signing, a body.
+
+    `trusts_digest`: over TLS the body is not hashed a second time for the signature, where a Content-MD5 header covers it.
+    """
+
+    key: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Body = b""
+    trusts_digest: bool = False
+
+
+class DataPlane:
+    """Sends requests for one bucket, each once only. Thread-safe; belongs to one process.
+
+    `client` is botocore's, for whatever is rare. Making a plane asks for credentials, and may raise what a call of that client raises.
+    """
+
+    def __init__(self, options: StoreOptions) -> None:
+        self._options = options
+        session = session_for(options)
+        self.client = s3_client(options, session)
+        self._credentials = None if options.credentials.provider is Provider.ANONYMOUS else session.get_credentials()
+        self._address = _address_of(self.client, options.bucket)
+        self._connections = connections(options, session, self.client.meta.endpoint_url)
+        self._parser: Any = RestXMLParser()
+
+    def send(self, operation: str, asked: S3Request) -> HttpAnswer:
+        """The answer to one of VERBS. Raises what the client would: ClientError for a refusal, BotoCoreError where there is no answer.
+
+        A bucket of another region than the configured one is found there, as by the client.
+        """
+        try:
+            return self._send_once(operation, asked)
+        except boto.ClientError as error:
+            elsewhere = self._elsewhere(error)
+            if elsewhere is None:
+                raise
+            self._address = elsewhere
+        return self._send_once(operation, asked)
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self._connections.close()
+        self.client.close()
+
+    def _send_once(self, operation: str, asked: S3Request) -> HttpAnswer:
+        answer = self._connections.send(self._addressed(VERBS[operation], asked))
+        status = answer.status
+        if operation != "get_object" and status == 200 and hides_an_error(answer.body):
+            status = 500  # S3 may find out that it fails when it has said 200 already
+        if status >= 300:
+            found = self._parser.parse({"status_code": status, "headers": answer.headers, "body": answer.body}, None)
+            raise boto.ClientError(found, operation)
+        return answer
+
+    def _addressed(self, method: str, asked: S3Request) -> HttpRequest:
+        address, headers, signature = self._address, dict(asked.headers), None
+        url = address.url(asked.key, asked.query)
+        if address.region:
+            if self._credentials is None:
+                raise boto.NoCredentialsError
+            keys: Any = self._credentials.get_frozen_credentials()  # a renewal in between must not mix the parts of two
+            signature = Signature(address.region, address.service, keys.access_key, keys.secret_key)
+            headers["X-Amz-Content-SHA256"] = _digest(asked, url)
+            if keys.token:
+                headers["X-Amz-Security-Token"] = keys.token
+        return HttpRequest(
+            method, url, headers, asked.body, address.user_agent, signature, self._options.expect_continue
+        )
+
+    def _elsewhere(self, error: Any) -> Address | None:
+        """The bucket's address in its own region, if the refusal means that it is in another one than was asked."""
+        if not _is_about_regions(error):
+            return None
+        region = _region_of(error) or self._region_by_asking()
+        if not region or region == self._address.region:
+            return None
+        options = replace(self._options, region=region)
+        client = s3_client(options, session_for(options))
+        try:
+            return _address_of(client, options.bucket)
+        finally:
+            client.close()
+
+    def _region_by_asking(self) -> str:
+        try:
+            answer = self.client.head_bucket(Bucket=self._options.bucket)
+        except boto.ClientError as error:
+            answer = error.response
+        return str(headers_of(answer).get("x-amz-bucket-region", ""))
+
+
+class _Prepared(Exception):
+    """Carries a request out of botocore before it is sent."""
+
+    def __init__(self, request: Any) -> None:
+        super().__init__()
+        self.request = request
+
+
+def _address_of(client: Any, bucket: str) -> Address:
+    """What botocore makes of bucket, region, style of address, acceleration and the variables that it heeds. Sends nothing."""
+
+    def stop(request: Any, **_: Any) -> None:
+        raise _Prepared(request)
+
+    client.meta.events.register("before-send.s3.HeadObject", stop)
+    try:
+        client.head_object(Bucket=bucket, Key=ANY_KEY)
+    except _Prepared as prepared:
+        return _taken_from(prepared.request)
+    finally:
+        client.meta.events.unregister("before-send.s3.HeadObject", stop)
+    raise RuntimeError("botocore sent a request that it was told to give up.")
+
+
+def _taken_from(request: Any) -> Address:
+    signature, agent = _text(request.headers.get("Authorization")), _text(request.headers.get("User-Agent"))
+    prefix = request.url.removesuffix(ANY_KEY)
+    if not signature:
+        return Address(prefix, "", "", agent)
+    scheme, _, rest = signature.partition(" ")
+    if scheme != SIGV4:
+        raise boto.UnsupportedSignatureVersionError(signature_version=scheme)
+    _, _, region, service, _ = rest.partition("Credential=")[2].partition(",")[0].rsplit("/", 4)
+    return Address(prefix, region, service, agent)
+
+
+def _text(header: bytes | str | None) -> str:
+    return header.decode() if isinstance(header, bytes) else header or ""
+
+
+def _digest(asked: S3Request, url: str) -> str:
+    """What the signature covers of the body."""
+    if asked.trusts_digest and "Content-MD5" in asked.headers and url.startswith("https"):
+        return UNSIGNED_BODY
+    digest = hashlib.sha256()
+    for piece in pieces_of(asked.body):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _is_about_regions(error: Any) -> bool:
+    """As botocore's own redirector has it."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    found = error.response.get("Error", {})
+    code = found.get("Code")
+    return (
+        status in (301, 302, 307)
+        or code in ("PermanentRedirect", "IllegalLocationConstraintException")
+        or (code == "AuthorizationHeaderMalformed" and "Region" in found)
+        or (code == "400" and error.operation_name == "head_object")
+    )
+
+
+def _region_of(error: Any) -> str:
+    found = headers_of(error.response).get("x-amz-bucket-region") or error.response.get("Error", {}).get("Region")
+    return str(found or "")
+
+
+def headers_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
+    """The HTTP headers of botocore's answer."""
+    return dict(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}))
+
+
+NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
+
+
+def completion_document(parts: Sequence[str]) -> bytes:
+    """The body that completes an upload of parts with these ETags, in order from 1."""
+    listed = (
+        f"<Part><ETag>{escape(etag)}</ETag><PartNumber>{number}</PartNumber></Part>"
+        for number, etag in enumerate(parts, start=1)
+    )
+    return _document("CompleteMultipartUpload", "".join(listed))
+
+
+def tagging_document(tags: Mapping[str, str]) -> bytes:
+    """The body that sets an object's tags."""
+    listed = (f"<Tag><Key>{escape(name)}</Key><Value>{escape(value)}</Value></Tag>" for name, value in tags.items())
+    return _document("Tagging", f"<TagSet>{''.join(listed)}</TagSet>")
+
+
+def hides_an_error(body: bytes) -> bool:
+    """Whether the body of a 200 says that the request failed after all, or was cut off on the way."""
+    if not body:
+        return False
+    try:
+        return ElementTree.fromstring(body).tag == "Error"
+    except ElementTree.ParseError:
+        return True
+
+
+def text_of(body: bytes, element: str) -> str:
+    """The text of a child of the root, "" where there is none."""
+    return (ElementTree.fromstring(body).findtext(f"{{*}}{element}") or "") if body else ""
+
+
+def _document(root: str, content: str) -> bytes:
+    return f'<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
 
 
 class RequestTally:
     """The requests since the last look. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._now = Requests()
 
     @contextmanager
@@ -324,10 +757,10 @@ class S3Store:
                 return
             position = {name: page[following] for name, following in _POSITIONS[method].items()}
 
-    def _ask(self, operation: str, asked: S3Request) -> S3Answer:
+    def _ask(self, operation: str, asked: S3Request) -> HttpAnswer:
         return self._retrier.run(lambda: self._ask_once(operation, asked))
 
-    def _ask_once(self, operation: str, asked: S3Request) -> S3Answer:
+    def _ask_once(self, operation: str, asked: S3Request) -> HttpAnswer:
         with self.requests.of(operation):
             try:
                 return self._connected().send(operation, asked)

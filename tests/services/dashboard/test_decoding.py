@@ -13,7 +13,7 @@ from kafka_s3.connect.schemas.registered import Language
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.files import Role
 from kafka_s3.testing.services.registry import EmbeddedRegistry
-from reading.decoding import DecodedContent, LetterDecoder
+from reading.letters import DecodedContent, LetterDecoder
 from tests.support.memory_world import settings_of
 
 ORDER = {

@@ -17,7 +17,7 @@ from kafka_s3.kafka.producing import LONGEST_S
 from kafka_s3.model.errors import KafkaUnavailable
 from kafka_s3.model.offsets import TopicPartition as Place
 from kafka_s3.model.protocols import Message
-from kafka_s3.ops.restore.run import KafkaTarget
+from kafka_s3.ops.restore.plan import KafkaTarget
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE

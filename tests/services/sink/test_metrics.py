@@ -20,7 +20,7 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
-from kafka_s3.run.metrics.instruments import INSTRUMENTS
+from kafka_s3.run.metrics.sink_metrics import INSTRUMENTS
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.running import metering, open_session, run_until_drained
 from kafka_s3.testing.services.process import free_ports

@@ -17,9 +17,8 @@ from kafka_s3.model.errors import StorageError, StorageUnavailable
 from kafka_s3.model.files import Upload
 from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import AssumedRole, Credentials, Provider
-from kafka_s3.store.data_plane import DataPlane, S3Request, completion_document, tagging_document
 from kafka_s3.store.options import StoreOptions
-from kafka_s3.store.s3 import S3Store
+from kafka_s3.store.s3 import DataPlane, S3Request, S3Store, completion_document, tagging_document
 
 KEYS = Credentials(Provider.STATIC, "AKIATEST", Secret("wJalr/very+secret"))
 KEY = "topics/a b+c/d%2Fe=ü&x?y#z/~_.-'()*!"

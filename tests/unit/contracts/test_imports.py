@@ -17,7 +17,7 @@ PLANTED = [
     ("bundle/kafka_s3/engine/control/status.py", "from ..loop.runner import waiting", PLAIN, "engine.loop is not below"),
     ("bundle/kafka_s3/connect/config/settings.py", "from kafka_s3.run.wiring.sink import build_sink", TYPES, "run.wiring is not below"),
     ("bundle/kafka_s3/connect/config/settings.py", "from kafka_s3.connect.config.validate import validate", LAZY, "a circle of imports"),
-    ("bundle/kafka_s3/run/spark/failures.py", "from kafka_s3.run.spark.catalog import NO_DELTA", LAZY, "a circle of imports"),
+    ("bundle/kafka_s3/run/spark/failures.py", "from kafka_s3.run.spark.launch import NO_DELTA", LAZY, "a circle of imports"),
     ("bundle/kafka_s3/engine/task/worker.py", 'import importlib; importlib.import_module("kafka_s3.run.spark.task")', LAZY, "is not below"),
     ("bundle/kafka_s3/model/files.py", "import pyarrow as pa", PLAIN, "only dashboard.reading, kafka_s3.engine.log.history"),
     ("bundle/kafka_s3/engine/log/entry.py", "from pyarrow import compute", LAZY, "only dashboard.reading, kafka_s3.engine.log.history"),

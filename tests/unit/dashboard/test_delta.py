@@ -10,9 +10,8 @@ import pytest
 
 from figures.delta import Behind, behind, column_changes, versions_table
 from kafka_s3.store.memory import MemoryStore
-from reading import delta_files, delta_versions
-from reading.delta_files import list_folder
-from reading.delta_versions import TableLog, read_table
+from reading import delta
+from reading.delta import TableLog, list_folder, read_table
 
 FOLDER = "topics/orders/"
 
@@ -95,10 +94,10 @@ def test_of_a_log_that_is_too_long_or_begins_late_or_has_too_many_files_they_are
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert read(put(MemoryStore(), VERSIONS[1], first=7)).files is None
-    monkeypatch.setattr(delta_files, "MOST_FILES", 0)
+    monkeypatch.setattr(delta, "MOST_FILES", 0)
     assert read(put(MemoryStore(), *VERSIONS)).files is None
     monkeypatch.undo()
-    monkeypatch.setattr(delta_versions, "NEWEST", 2)
+    monkeypatch.setattr(delta, "NEWEST", 2)
     found = read(put(MemoryStore(), *VERSIONS))
     assert (found.files, [one.version for one in found.versions]) == (None, [2, 3])
     broken = put(MemoryStore(), *VERSIONS)
@@ -124,5 +123,5 @@ def test_the_log_of_a_table_and_what_is_no_parquet_are_no_files_of_its_folder(mo
         True,
     )
     assert list_folder(store, f"{FOLDER}z/").bytes == 2
-    monkeypatch.setattr(delta_files, "MOST_LISTED", 1)
+    monkeypatch.setattr(delta, "MOST_LISTED", 1)
     assert not list_folder(store, FOLDER).whole

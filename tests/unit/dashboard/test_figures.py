@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, partitions, rotations, schemas, units
+from figures import data, delta, partitions, rotations, text
 from figures.charts import (
     BOX_COLOURS,
     IEC,
@@ -24,14 +24,13 @@ from figures.charts import (
     classes,
     heat_map,
     lines_over_time,
+    squarified,
     treemap,
 )
-from figures.data import DAY_MS, NO_TIME, Window
-from figures.delays import delays
+from figures.data import DAY_MS, NO_TIME, Window, delays
 from figures.fleet import by_urgency, fleet
-from figures.heat import Heat, heat, medians
+from figures.partitions import Heat, heat, medians
 from figures.text import cells, plain
-from figures.treemap import squarified
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
 from kafka_s3.engine.control.status import SinkSnapshot
 from kafka_s3.engine.log.entry import CommitEntry
@@ -248,7 +247,7 @@ def test_a_schema_change_is_seen_within_a_partition_and_not_between_partitions()
         replace(file, partition=partition, first_offset=offset, schema=schema)
         for partition, offset, schema in ((0, 0, "a v1"), (0, 5, "a v2"), (1, 0, "a v1"), (1, 5, "a v1"))
     ))  # fmt: skip
-    found = schemas.changes(frames_of([part_of([entry], first=2, last=2)]).files)
+    found = delta.changes(frames_of([part_of([entry], first=2, last=2)]).files)
     assert found[["partition", "first_offset", "before", "after"]].values.tolist() == [[0, 5, "a v1", "a v2"]]
 
 
@@ -257,14 +256,14 @@ def test_schemas_that_take_turns_are_one_pair_with_its_changes_counted() -> None
     names = ("a v1", "a v2", "a v1", "a v2", "a v3")
     turns = tuple(replace(file, first_offset=offset, schema=name) for offset, name in enumerate(names))
     frames = frames_of([part_of([replace(log()[2], files=turns)], first=2, last=2)])
-    found = schemas.pairs(schemas.changes(frames.files))
+    found = delta.pairs(delta.changes(frames.files))
     assert found[["before", "after", "changes", "back", "partitions"]].values.tolist() == [
         ["a v1", "a v2", 3, 1, 1], ["a v2", "a v3", 1, 0, 1],
     ]  # fmt: skip
-    newest = schemas.newest_object(frames.files, file.topic, "a v2")
+    newest = delta.newest_object(frames.files, file.topic, "a v2")
     assert newest is not None
     assert (newest.key, newest.format) == (file.key, file.format)
-    assert schemas.newest_object(frames.files, file.topic, "a v9") is None
+    assert delta.newest_object(frames.files, file.topic, "a v9") is None
 
 
 # ------------------------------------------------------------ rotation
@@ -562,8 +561,8 @@ def test_no_text_becomes_markup_or_a_formula(text: str) -> None:
 
 
 def test_sizes_and_durations_read_well() -> None:
-    assert [units.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
-    assert [units.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
+    assert [text.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
+    assert [text.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
 
 
 def test_a_part_knows_its_length() -> None:

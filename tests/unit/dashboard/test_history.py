@@ -41,7 +41,7 @@ def reader() -> Iterator[Reader]:
 
 
 def until(history: History, holds: Callable[[Snapshot], bool]) -> Snapshot:
-    eventually(lambda: holds(history.ask()), what=lambda: str(history.snapshot))
+    eventually(lambda: holds(history.ask(0)), what=lambda: str(history.snapshot))
     return history.snapshot
 
 
@@ -56,7 +56,7 @@ def store() -> MemoryStore:
 
 def test_the_newest_entries_come_first_and_then_all_others(store: MemoryStore, reader: Reader) -> None:
     history = reader(store)
-    first = history.first(10)
+    first = history.ask(10)
     assert first.total == 630
     assert first.frames.entries["version"].max() == 629
     whole = until(history, done)
@@ -191,7 +191,7 @@ def test_a_bucket_that_refuses_is_told_and_what_was_read_stays(reader: Reader) -
 def test_nothing_is_read_while_nobody_asks(store: MemoryStore, reader: Reader) -> None:
     watched = FaultyStore(store, [])
     history = reader(watched)
-    history.first(10)  # asks once
+    history.ask(10)  # asks once
     eventually(lambda: done(history.snapshot))
     before = len(watched.calls)
     time.sleep(0.1)  # a second look would come twice meanwhile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_s3.model.dead_letters import DeadLetter
-from reading.masks import HIDDEN, mask_of
+from reading.letters import HIDDEN, mask_of
 
 FIELDS = frozenset({"email", "Card"})
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from figures.data import MINUTE_MS
 from page.controls import Chosen
-from page.kept import MOST, KeptResults
-from reading.give_way import GiveWay
+from page.resources import MOST, KeptResults
+from reading.background import GiveWay
 from reading.groups import groups_by
 from tests.support.examples import examples
 

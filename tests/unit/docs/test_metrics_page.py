@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kafka_s3.run.metrics.instruments import INSTRUMENTS, Kind, table
+from kafka_s3.run.metrics.sink_metrics import INSTRUMENTS, Kind, table
 from tests.support.metrics import named_in_examples
 from tests.support.repository import ROOT
 
 
 def test_the_page_has_the_table_of_the_instruments() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    assert "\n".join(table()) in page, "python -m kafka_s3.run.metrics.instruments prints it"
+    assert "\n".join(table()) in page, "python -m kafka_s3.run.metrics.sink_metrics prints it"
 
 
 def test_every_instrument_is_in_the_dashboard_and_the_examples_name_nothing_else() -> None:

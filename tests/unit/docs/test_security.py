@@ -13,7 +13,7 @@ import yaml
 
 from kafka_s3.connect.config.read import read_properties, read_worker
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.ops.doctor.bucket import Probe
+from kafka_s3.ops.doctor.diagnosis import Probe
 from kafka_s3.ops.policies import sink_policy
 from tests.support.memory_world import BASE, settings_of
 from tests.support.repository import ROOT

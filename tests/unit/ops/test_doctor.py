@@ -12,12 +12,11 @@ from kafka_s3.cli.doctor import document, print_results
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
-from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
+from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose, longest_wait_ms, retried_while_unavailable
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
-from kafka_s3.ops.doctor.kafka import longest_wait_ms, retried_while_unavailable
-from kafka_s3.store.bucket import BucketAnswer, LifecycleRule
 from kafka_s3.store.faults import FaultyStore, Verb, failure
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.store import BucketAnswer, LifecycleRule
 from tests.support.configurations import TIME
 from tests.support.doctor import ROTATING, Cluster, Facts, bad, diagnosed, of
 from tests.support.memory_world import BASE

@@ -27,16 +27,20 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Block, index_bytes
 from kafka_s3.objects.readers import record_count
-from kafka_s3.ops.migration.decision import FoundObject, PartitionSurvey, Split, TakeoverVerdict, takeover_decision
-from kafka_s3.ops.migration.takeover import (
+from kafka_s3.ops.migration import (
+    FoundObject,
     MigrationRefused,
+    PartitionSurvey,
+    Split,
     Takeover,
+    TakeoverVerdict,
     apply,
     check_decided,
     check_stopped,
     split_of,
     survey,
     takeover,
+    takeover_decision,
 )
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectInfo

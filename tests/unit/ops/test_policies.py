@@ -8,11 +8,11 @@ import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.ops.doctor.bucket import check_rules
+from kafka_s3.ops.doctor.diagnosis import check_rules
 from kafka_s3.ops.doctor.findings import CheckStatus, worst
 from kafka_s3.ops.policies import lifecycle_rules, sink_policy, transition_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.bucket import LifecycleRule
+from kafka_s3.store.store import LifecycleRule
 from tests.support.memory_world import BASE, settings_of
 
 GUIDE = [transition_of("90:GLACIER"), transition_of("365:DEEP_ARCHIVE")]

@@ -29,8 +29,17 @@ from kafka_s3.ops.forecast import (
     Prices,
     table_requests,
 )
-from kafka_s3.ops.simulation import CountingStore, simulate, window_of
-from kafka_s3.ops.traffic import Stream, as_it_came, made_load, made_sample, sampled_load, steady
+from kafka_s3.ops.simulation import (
+    CountingStore,
+    Stream,
+    as_it_came,
+    made_load,
+    made_sample,
+    sampled_load,
+    simulate,
+    steady,
+    window_of,
+)
 from kafka_s3.store.faults import Verb
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT

@@ -9,6 +9,7 @@ from typing import Final
 
 from kafka_s3.connect.config.classes import MANAGED_CLOUD, SELF_MANAGED, TRANSFORM_GROUP, offered
 from kafka_s3.connect.config.dialects.managed_cloud import REPLACED
+from kafka_s3.connect.config.dialects.spelling import SUCCESSOR
 from kafka_s3.connect.config.option import (
     InvalidValue,
     KnownClass,
@@ -24,7 +25,6 @@ from kafka_s3.connect.config.plugins import CLASS_KEYS, plugin
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import ConfigError, Problem
 
-BLOCK_GZIP: Final = "com.spredfast.kafka.connect.s3.sink.S3SinkConnector"
 SHARED: Final = frozenset({
     OptionGroup.FRAMEWORK, OptionGroup.TRANSFORMS, OptionGroup.CONVERTERS, OptionGroup.ERRORS, OptionGroup.KAFKA, OptionGroup.OURS,
 })  # fmt: skip
@@ -79,7 +79,7 @@ def catalog() -> tuple[CatalogEntry, ...]:
         ),
         CatalogEntry(
             "Block-GZIP",
-            BLOCK_GZIP,
+            SUCCESSOR,
             "Files of gzip blocks with an index, from whose middle a record can be read.",
             _distinct((*BLOCK_GZIP_OPTIONS, *shared, *TRANSFORM_OPTIONS)),
         ),

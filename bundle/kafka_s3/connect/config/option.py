@@ -243,11 +243,9 @@ class Range:
 
     @property
     def text(self) -> str:
-        """The range in words."""
         return f"at least {self.low}" if self.high == LONG_MAX else f"{self.low} to {self.high}"
 
     def accept(self, value: Value) -> Value:
-        """The number, if it lies in the range."""
         if isinstance(value, int) and self.low <= value <= self.high:
             return value
         raise InvalidValue(f"must be {self.text}.")
@@ -261,11 +259,9 @@ class OneOf:
 
     @property
     def text(self) -> str:
-        """The texts."""
         return ", ".join(value or "blank" for value in self.values)
 
     def accept(self, value: Value) -> Value:
-        """The text, if it is one of the set."""
         if value in self.values:
             return value
         raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
@@ -279,11 +275,9 @@ class OneOfAnyCase:
 
     @property
     def text(self) -> str:
-        """The texts."""
         return f"{', '.join(self.values)} (any case)"
 
     def accept(self, value: Value) -> Value:
-        """The text as the set spells it."""
         found = {known.lower(): known for known in self.values}.get(str(value).lower())
         if found is None:
             raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
@@ -303,14 +297,12 @@ class KnownClass:
 
     @property
     def text(self) -> str:
-        """The Java names, each with ours where it is not part of it."""
         return ", ".join(dict.fromkeys(self.names)) + f"; or by our names: {', '.join(self._ours())}"
 
     def _ours(self) -> list[str]:
         return [*dict.fromkeys(self.names.values())]
 
     def accept(self, value: Value) -> Value:
-        """Our name of the class."""
         given = str(value)
         ours = [*self._ours(), *self.registered()]
         # of two classes with one simple name the first has it

@@ -25,8 +25,6 @@ from kafka_s3.connect.config.read import read_properties, read_text
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from databricks.sdk import WorkspaceClient
 
 
@@ -142,7 +140,7 @@ def directory_source(environment: Mapping[str, str]) -> SecretSource:
     return source
 
 
-def workspace_source(environment: Mapping[str, str]) -> Callable[[str, str], str | None]:
+def workspace_source(environment: Mapping[str, str]) -> SecretSource:
     """Secrets of the workspace; none outside of one. Raises what the workspace's client raises where it refuses."""
 
     @cache

@@ -25,7 +25,7 @@ from kafka_s3.connect.config.option import (
     did_you_mean,
     parse,
 )
-from kafka_s3.connect.config.options.transforms import REQUIRED_BLANKS, SETTINGS
+from kafka_s3.connect.config.options.transforms import REQUIRED_BLANKS, SETTINGS, field_path, json_path
 from kafka_s3.connect.config.plugins import plugin
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.text import Secret
@@ -211,9 +211,7 @@ def _rows(kind: str) -> Mapping[str, Option]:
 def _values(
     settings: Settings, prefix: str, kind: str, rows: Mapping[str, Option], texts: Mapping[str, str], found: Steps
 ) -> dict[str, Value]:
-    values: dict[str, Value] = {}
-    for name, row in rows.items():
-        values[name] = _value(settings, prefix, row, kind, texts, found)
+    values = {name: _value(settings, prefix, row, kind, texts, found) for name, row in rows.items()}
     for name in sorted(set(texts) - set(rows)):
         found.faults.append(
             KeyFault(
@@ -273,8 +271,6 @@ def _between(made: Configured, prefix: str) -> list[KeyFault]:
 
 
 def _paths(made: Configured, prefix: str) -> list[KeyFault]:
-    from kafka_s3.connect.config.options.transforms import field_path, json_path
-
     try:
         if made.kind == "extract_field" and made.text("field.syntax.version") == "V2":
             field_path(made.text("field"))

@@ -35,11 +35,9 @@ from kafka_s3.connect.config.references import SecretSource, has_reference, malf
 from kafka_s3.connect.config.rules import (
     Rule,
     clients,
-    columns,
     delivery,
     followers,
     is_time_partitioner,
-    keys,
     objects,
     problem,
     records,
@@ -55,7 +53,7 @@ PROBLEMS: Final = (
     *objects.PROBLEMS,
     *records.PROBLEMS,
     *clients.PROBLEMS,
-    *keys.PROBLEMS,
+    *delivery.KEY_PROBLEMS,
     *followers.PROBLEMS,
     *records.TRANSFORM_PROBLEMS,
     *clients.ADDRESS_PROBLEMS,
@@ -64,10 +62,9 @@ PROBLEMS: Final = (
 WARNINGS: Final = (
     *delivery.WARNINGS,
     *objects.WARNINGS,
-    *columns.WARNINGS,
     *records.WARNINGS,
     *clients.WARNINGS,
-    *keys.WARNINGS,
+    *delivery.KEY_WARNINGS,
     *records.TRANSFORM_WARNINGS,
 )
 _log = logging.getLogger(__name__)
@@ -146,11 +143,12 @@ def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fr
     own, own_problems = own_options(texts)
     values = _one_by_one(texts, translation, own, is_resolved=concealed is not None)
     values.problems += own_problems
+    hidden = concealed or frozenset()
     settings = Settings(
         values={**defaults(), **{key: default_of(option) for key, option in own.items()}, **values.settled},
         given_keys=frozenset(texts),
         pending=frozenset(values.pending),
-        concealed=_with_their_translations(concealed or frozenset()),
+        concealed=hidden.union(*map(translations, hidden)),
         source=dict(raw),
         worker=dict(worker),
     )
@@ -164,10 +162,6 @@ def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fr
     finish = _Finish(translation, {**worker, **raw}, settings.concealed)
     warned = finish.all((*warnings, *_broken(WARNINGS, settings, unsettled)))
     return CheckedConfig(settings, finish.all(problems), warned, finish.all(unknown))
-
-
-def _with_their_translations(concealed: frozenset[str]) -> frozenset[str]:
-    return concealed.union(*map(translations, concealed))
 
 
 @dataclass(slots=True)
@@ -276,7 +270,9 @@ def _with_derived(settings: Settings, unsettled: frozenset[str]) -> tuple[Settin
     if settings.values.get("format.class") == BLOCK_GZIP_FORMAT and not unsettled.intersection(_BLOCK_GZIP_KEYS):
         settings = replace(settings, values={**settings.values, **_block_gzip(settings)})
     found = [] if {*_TIME_DEFAULTS, "partitioner.class", "compatibility.strict"} & unsettled else [_time(settings)]
-    found += [_tail_check(settings)] if not {"tail.check.interval.ms", "compatibility.strict"} & unsettled else []
+    tail = "tail.check.interval.ms"
+    if not {tail, "compatibility.strict"} & unsettled and settings.strict and not settings.given(tail):
+        found.append(_Derivation({tail: 0}))
     if not unsettled.intersection(_ROTATION_KEYS):
         found.append(_rotation(settings))
     whole = _Derivation(
@@ -310,12 +306,6 @@ def _time(settings: Settings) -> _Derivation:
     shown = ", ".join(f"{key}={value}" for key, value in missing.items())
     rule = f"is taken with {shown}, because nothing is said; tasks of the original fail there."
     return _Derivation(missing, warnings=(problem("partitioner.class", rule, "Set what you mean."),))
-
-
-def _tail_check(settings: Settings) -> _Derivation:
-    if settings.strict and not settings.given("tail.check.interval.ms"):
-        return _Derivation({"tail.check.interval.ms": 0})
-    return _Derivation()
 
 
 def _rotation(settings: Settings) -> _Derivation:

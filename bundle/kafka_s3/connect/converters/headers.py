@@ -11,7 +11,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -33,14 +33,6 @@ HEADERS: Final = ConnectSchema(
     items=ConnectSchema(SchemaType.STRUCT, fields=(Field("key", TEXT), Field("value", TEXT))),
 )
 """The schema of a record's headers: an array of name and text."""
-
-
-def header_rows(headers: list[list[dict[str, Any]]]) -> list[list[dict[str, str | None]]]:
-    """The headers of records, by the schema `HEADERS`, as the simple converter reads them."""
-    return [
-        [{"key": h["key"], "value": None if h["value"] is None else header_text(h["value"])} for h in one]
-        for one in headers
-    ]
 
 
 def header_text(raw: bytes) -> str:
@@ -67,6 +59,11 @@ def _number_text(value: Decimal) -> str:
 
 HeaderReader: TypeAlias = Callable[[bytes], str | None]
 """The text of a header's bytes. Raises ValueError where they are none of the converter's."""
+
+
+def header_row(headers: Sequence[Mapping[str, Any]] | None, read: HeaderReader) -> list[dict[str, str | None]]:
+    """A record's headers by the schema `HEADERS`. Raises what `read` raises."""
+    return [{"key": h["key"], "value": None if h["value"] is None else read(h["value"])} for h in headers or ()]
 
 
 def header_reader(name: str, envelope: str = "payload") -> HeaderReader:

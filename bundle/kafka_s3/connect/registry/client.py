@@ -80,7 +80,8 @@ def registry_error(error: Exception, what: str, *, options: RegistryOptions) -> 
     registry = f"The schema registry at {options.shown_urls}"
     if isinstance(error, SchemaRegistryError):
         return _refusal(error, what, options=options)
-    if _is_of(error, "TransportError"):
+    # By name, because confluent-kafka takes one of two HTTP packages and says which in a private module only.
+    if any(kind.__name__ == "TransportError" for kind in type(error).__mro__):
         cause = next((link for link in _chain(error) if isinstance(link, OSError)), None)
         reason = options.masked(f"{type(error).__name__}: {cause}" if cause else type(error).__name__)
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -111,11 +112,6 @@ def _refusal(error: SchemaRegistryError, what: str, *, options: RegistryOptions)
     if status >= 500 or status in (408, 429):
         return RegistryUnavailable(f"{registry} failed at the request for {what}, after all retries ({answer}).")
     return RegistryError(f"{registry} refused the request for {what} ({answer}).")
-
-
-def _is_of(error: Exception, name: str) -> bool:
-    """By name, because confluent-kafka takes one of two HTTP packages and says which in a private module only."""
-    return any(kind.__name__ == name for kind in type(error).__mro__)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,7 @@ PLAIN, ZLIB = 0, 5
 """Glue's compression bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Prefixes:
+class _Prefixes(NamedTuple):
     """Per record: GUID or id, as two words; the number of its message indexes; where the prefix ends; the number of a failure or 0."""
 
     guids: Flags
@@ -61,9 +60,7 @@ class _Prefixes:
     errors: Longs
 
     def take(self, rows: Longs) -> _Prefixes:
-        return _Prefixes(
-            self.guids[rows], self.high[rows], self.low[rows], self.indexes[rows], self.ends[rows], self.errors[rows]
-        )
+        return _Prefixes._make(column[rows] for column in self)
 
 
 def _schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> _Prefixes:
@@ -281,14 +278,8 @@ def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing, paths: 
 
 def _preferred(header: _Prefixes, value: _Prefixes, *, chosen: Flags) -> _Prefixes:
     """The header's where it is chosen; the whole record is the payload then."""
-    return _Prefixes(
-        np.where(chosen, header.guids, value.guids),
-        np.where(chosen, header.high, value.high),
-        np.where(chosen, header.low, value.low),
-        np.where(chosen, header.indexes, value.indexes),
-        np.where(chosen, 0, value.ends),
-        np.where(chosen, header.errors, value.errors),
-    )
+    whole = header._replace(ends=np.zeros_like(header.ends))
+    return _Prefixes._make(np.where(chosen, one, other) for one, other in zip(whole, value, strict=True))
 
 
 def _message_path(data: bytes) -> tuple[MessagePath, int]:

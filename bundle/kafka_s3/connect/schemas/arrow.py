@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -38,11 +39,8 @@ def infer_array(items: list[Any]) -> pa.Array:
 
 def plain_strings(schema: pa.Schema) -> pa.Schema:
     """The schema with each time that Arrow's JSON reader saw in text put back to text."""
-    return pa.schema([pa.field(field.name, _replaced(field.type, _text_of_time)) for field in schema])
-
-
-def _text_of_time(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_temporal(kind) else kind
+    texts = partial(_replaced, leaf=lambda leaf: pa.string() if pa.types.is_temporal(leaf) else leaf)
+    return pa.schema([pa.field(field.name, texts(field.type)) for field in schema])
 
 
 def unify(tables: list[pa.Table]) -> pa.Table:
@@ -86,12 +84,12 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with exactly the columns of the schema."""
     if table.schema == schema:
         return table
-    columns = []
-    for field in schema:
-        if field.name not in table.column_names:
-            columns.append(pa.nulls(table.num_rows, field.type))
-        else:
-            columns.append(_converted(table.column(field.name).combine_chunks(), field.type))
+    columns = [
+        _converted(table.column(field.name).combine_chunks(), field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

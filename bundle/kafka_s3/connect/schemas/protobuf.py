@@ -288,7 +288,8 @@ class _Translator:
         made = self._map(field) if _is_map(field) else self._single(field)
         if field.is_repeated and made.schema.kind is not SchemaType.MAP:
             items = ConnectSchema(SchemaType.ARRAY, optional=True, items=replace(made.schema, optional=True))
-            made = ProtobufMapping(items, _array_reader(made.read))
+            read_item = made.read
+            made = ProtobufMapping(items, lambda values: [read_item(value) for value in values])
         if self._options.optional_for_nullables:
             optional = made.schema.optional or nullable
         else:
@@ -403,10 +404,6 @@ def _union_reader(branches: list[tuple[int, str, Read]]) -> Callable[[Present], 
 
 def _if_present(number: int, read: Read) -> Callable[[Present], Any]:
     return lambda present: read(present[number]) if number in present else None
-
-
-def _array_reader(read: Read) -> Read:
-    return lambda values: [read(value) for value in values]
 
 
 def _map_reader(field: FieldDescriptor, keys: ProtobufMapping, read_value: Read) -> Read:

@@ -337,7 +337,6 @@ class TransformedRecords:
 
     @property
     def needs_envelopes(self) -> bool:
-        """Whether keys and headers are read."""
         return self.converter.needs_envelopes or bool(self.chain.reads)
 
     def decode_records(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:

@@ -12,10 +12,11 @@ from kafka_s3.connect.config.transforms import Configured, ConfiguredStep
 from kafka_s3.connect.java.regex import compiled
 from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.schemas.connect import SchemaType
-from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
 from kafka_s3.connect.transforms.fields import (
+    Deletes,
     ExtractField,
+    ExtractNewRecordState,
     Flatten,
     HoistField,
     InsertField,
@@ -24,20 +25,23 @@ from kafka_s3.connect.transforms.fields import (
     ReplaceField,
     SetSchemaMetadata,
     ValueToKey,
+    reference,
 )
-from kafka_s3.connect.transforms.filters import (
+from kafka_s3.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader, literal
+from kafka_s3.connect.transforms.record import Header, Predicate, RecordPart, Refused, Transform
+from kafka_s3.connect.transforms.routers import (
     Drop,
+    ExtractTopic,
     Filter,
     HasHeaderKey,
+    MessageTimestampRouter,
     RecordIsTombstone,
+    RegexRouter,
+    TimestampRouter,
     TombstoneHandler,
     TopicNameMatches,
 )
-from kafka_s3.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader, literal
-from kafka_s3.connect.transforms.new_record_state import Deletes, ExtractNewRecordState, reference
-from kafka_s3.connect.transforms.record import Header, Predicate, RecordPart, Refused, Transform
-from kafka_s3.connect.transforms.routers import ExtractTopic, MessageTimestampRouter, RegexRouter, TimestampRouter
-from kafka_s3.connect.transforms.timestamps import TimestampConverter
+from kafka_s3.connect.transforms.type_changes import Cast, TimestampConverter
 from kafka_s3.model.files import Role
 
 TYPES: Final = {kind.replace("float", "float32").replace("double", "float64"): SchemaType(kind) for kind in SchemaType}
@@ -77,9 +81,8 @@ def has_targets_apart(steps: Sequence[ConfiguredStep], topics: Sequence[str]) ->
 
 def _step(one: ConfiguredStep, *, now_ms: int, strict: bool) -> ChainLink:
     predicate = _predicate(one.predicate) if one.predicate is not None else None
-    return ChainLink(
-        one.transform.java, _transform(one.transform, now_ms=now_ms, strict=strict), predicate, not one.negate
-    )
+    transform = _transform(one.transform, now_ms=now_ms, strict=strict)
+    return ChainLink(one.transform.java, transform, predicate, not one.negate)
 
 
 def _reads(one: ConfiguredStep) -> list[Role]:
@@ -173,11 +176,10 @@ def _extract_topic(made: Configured) -> ExtractTopic:
 
 
 def _new_record_state(made: Configured) -> ExtractNewRecordState:
-    added = (
+    fields, headers = (
         tuple(reference(one, made.text(f"{key}.prefix")) for one in made.names(key))
         for key in ("add.fields", "add.headers")
     )
-    fields, headers = added
     return ExtractNewRecordState(
         _deletes(made),
         made.text("route.by.field"),

@@ -216,13 +216,8 @@ def _embedded(value: Any, schema: Schema) -> str:
         case Decimal():
             return decimal_text(value)
         case dict():
-            return (
-                "{"
-                + ",".join(
-                    f"{json.dumps(k, ensure_ascii=False)}:{_embedded(v, _member(schema, k))}" for k, v in value.items()
-                )
-                + "}"
-            )
+            names = {name: json.dumps(name, ensure_ascii=False) for name in value}
+            return "{" + ",".join(f"{names[k]}:{_embedded(v, _member(schema, k))}" for k, v in value.items()) + "}"
         case list() if schema is not None and schema.kind is SchemaType.MAP:
             return "{" + ",".join(f"{_embedded(k, schema.keys)}:{_embedded(v, schema.values)}" for k, v in value) + "}"
         case list():

@@ -74,11 +74,9 @@ class RecordPart(StrEnum):
     VALUE = "value"
 
     def value_of(self, record: ConnectRecord) -> tuple[Any, Schema]:
-        """The part and its schema."""
         return (record.key, record.key_schema) if self is RecordPart.KEY else (record.value, record.value_schema)
 
     def put(self, record: ConnectRecord, value: Any, schema: Schema) -> ConnectRecord:
-        """The record with another such part."""
         if self is RecordPart.KEY:
             return replace(record, key=value, key_schema=schema)
         return replace(record, value=value, value_schema=schema)
@@ -187,7 +185,6 @@ class Struct:
     arrays: tuple[pa.ChunkedArray, ...]
 
     def named(self, name: str) -> pa.ChunkedArray:
-        """The column of a field."""
         return self.arrays[[field.name for field in self.schema.fields].index(name)]
 
     def with_fields(self, fields: Sequence[tuple[Field, pa.ChunkedArray]], schema: ConnectSchema) -> Struct:

@@ -161,19 +161,11 @@ class ControlChannel(CommandChannel):
 
     def resting(self, commands: Control) -> None:
         """The heartbeat says that the sink is paused."""
-        if self._heartbeat_writer.current.phase is not Phase.PAUSED:
-            _log.warning(
-                "Sink %s is paused (asked by %s at %s).", self._paths.sink, commands.requested_by, commands.requested_at
-            )
-        self._heartbeat_writer.doing(Phase.PAUSED, commands.request)
+        self._doing(Phase.PAUSED, commands, "is paused")
 
     def working(self, commands: Control) -> None:
         """The heartbeat says that the sink works."""
-        if self._heartbeat_writer.current.phase is Phase.PAUSED:
-            _log.warning(
-                "Sink %s goes on (asked by %s at %s).", self._paths.sink, commands.requested_by, commands.requested_at
-            )
-        self._heartbeat_writer.doing(Phase.RUNNING, commands.request)
+        self._doing(Phase.RUNNING, commands, "goes on")
 
     def worked(self, lag: Mapping[TopicPartition, int], polled_ms: int | None, open_problems: Sequence[str]) -> None:
         """The heartbeat has the lag and the problems."""
@@ -187,6 +179,12 @@ class ControlChannel(CommandChannel):
     def flushed(self, commands: Control) -> None:
         """The heartbeat names the request."""
         self._heartbeat_writer.flushed(commands.flush)
+
+    def _doing(self, phase: Phase, commands: Control, what: str) -> None:
+        if (self._heartbeat_writer.current.phase is Phase.PAUSED) != (phase is Phase.PAUSED):
+            by, at = commands.requested_by, commands.requested_at
+            _log.warning("Sink %s %s (asked by %s at %s).", self._paths.sink, what, by, at)
+        self._heartbeat_writer.doing(phase, commands.request)
 
     def _poll(self, now_ms: int) -> None:
         self._read_ms = now_ms

@@ -129,16 +129,11 @@ def _file_row(file: DataFile) -> tuple[Any, ...]:
     times = [_time(file.min_timestamp), _time(file.max_timestamp)]
     plain = times == [file.min_timestamp, file.max_timestamp]
     plain = plain and (file.upload.key, file.upload.size) == (file.key, file.bytes)
-    as_logged = None if plain else json.dumps({**file_document(file), "upload": {**_upload(file), "id": ""}})
+    as_logged = None if plain else json.dumps(file_document(replace(file, upload=replace(file.upload, id=""))))
     return (
         file.key, file.topic, file.partition, file.first_offset, file.last_offset, file.records, file.bytes, *times,
         file.encoded_partition, file.schema, file.format, str(file.reason), str(file.role), file.upload.parts, as_logged,
     )  # fmt: skip
-
-
-def _upload(file: DataFile) -> dict[str, Any]:
-    upload: dict[str, Any] = file_document(file)["upload"]
-    return upload
 
 
 def _time(ms: int | None) -> int | None:

@@ -106,8 +106,7 @@ class StatePaths:
 
     def is_open_state(self, key: str, topic_partition: TopicPartition) -> bool:
         """Whether a key is one of this topic-partition's, as `open_state` makes them."""
-        topic, partition = topic_partition
-        folder = f"{self.open_states()}{topic}/{partition}/"
+        folder = self.open_states_of(topic_partition)
         return key.startswith(folder) and _OPEN_STATE.fullmatch(key, len(folder)) is not None
 
     @staticmethod

@@ -25,7 +25,7 @@ from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Longs
 from kafka_s3.connect.schemas.connect import ConnectSchema
 from kafka_s3.engine.open_files.batch import MixedBatch
 from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_back, spilled
-from kafka_s3.engine.open_files.state_object import MOST_BYTES, StateBytes, in_memory
+from kafka_s3.engine.open_files.states import MOST_BYTES, StateBytes, in_memory
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.files import Role
 from kafka_s3.objects.format import CannotPause, Paused

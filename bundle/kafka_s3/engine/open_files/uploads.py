@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_back, spilled
-from kafka_s3.engine.open_files.state_object import StateBytes
+from kafka_s3.engine.open_files.states import StateBytes
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.files import Upload
 from kafka_s3.objects.format import Paused

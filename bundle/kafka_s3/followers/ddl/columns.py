@@ -27,7 +27,7 @@ from kafka_s3.followers.ddl.table import (
     clashes,
     partition_keys,
 )
-from kafka_s3.followers.delta.footer import read_footer
+from kafka_s3.followers.delta.planner import read_footer
 from kafka_s3.model.deflate import GZIP
 from kafka_s3.model.files import Role
 from kafka_s3.store.store import ObjectStore

@@ -25,7 +25,7 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.task.table_guard.columns import TableColumns, read_columns
 from kafka_s3.followers.delta.follower import ChangeReporter, EntryFiles, batches, by_topic, note_of
-from kafka_s3.followers.delta.planner import APP, Commit, TableFile, TablePlanner, TableState
+from kafka_s3.followers.delta.planner import APP, Commit, TableFile, TablePlan, TablePlanner, TableState
 from kafka_s3.model.errors import PreconditionFailed, StorageError, TableRefused, TableUnavailable
 from kafka_s3.store.store import ObjectStore
 
@@ -87,6 +87,17 @@ class Table:
         except StorageError:
             return None
         return found.etag if found is not None else None
+
+    def commit(self, state: TableState | None, plan: TablePlan, commit: Commit) -> None:
+        """Makes the table, or brings its columns and files up to the plan. Raises TableUnavailable, TableRefused."""
+        if state is None:
+            self.create(plan.columns, plan.partition_by, commit)
+            return
+        if plan.columns.fields != state.columns.fields:
+            self.evolve(plan.columns, at_ms=commit.at_ms)
+            self.state()
+        if commit.files or commit.removed or commit.position > state.position:
+            self.append(commit)
 
     def create(self, columns: TableColumns, partition_by: Sequence[str], commit: Commit) -> None:
         """Makes the table with its first files. Raises TableUnavailable where someone else was faster."""
@@ -306,11 +317,5 @@ class ZeroCopy:
         note = note_of(self.sink, entries, plan)
         commit = Commit(entries[-1].version, plan.files, note=note, at_ms=self.clock_ms())
         self.reporter.report(topic, plan)
-        if state is None:
-            if plan.files:
-                table.create(plan.columns, plan.partition_by, commit)
-            return
-        if plan.columns.fields != state.columns.fields:
-            table.evolve(plan.columns, at_ms=commit.at_ms)
-            table.state()
-        table.append(commit)
+        if state is not None or plan.files:
+            table.commit(state, plan, commit)

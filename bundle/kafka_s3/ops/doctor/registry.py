@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from kafka_s3.connect.config.classes import GLUE_CONVERTERS, REGISTRY_CONVERTERS
-from kafka_s3.connect.config.rules.columns import compared_with_registry
+from kafka_s3.connect.config.rules.objects import compared_with_registry
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
 from kafka_s3.connect.schemas.connect import SchemaError

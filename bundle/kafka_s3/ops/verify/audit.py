@@ -3,35 +3,606 @@
 The log is read before the bucket is listed, and its newest entries once more after that: a sink at work does not disturb the audit, and
 what it writes meanwhile is no orphan. Memory holds 16 bytes of each claimed key and the records of one segment, as digests; what else the
 log says lies on local disk where it is long.
-By example: docs/worked-examples.md.
+A topic-partition of Kafka is scanned once, and its segments take their records in turn. By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.fold import Segment
-from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.kafka.plain_reader import PlainReader
-from kafka_s3.model.errors import LogDamaged, RegistryError
-from kafka_s3.model.files import DataFile
+from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
+from kafka_s3.engine.loop.topics import check_cluster
+from kafka_s3.kafka.plain_reader import ENVELOPE, PlainReader
+from kafka_s3.model.errors import LogDamaged, ObjectArchived, ObjectMissing, RegistryError
+from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
-from kafka_s3.ops.verify.bucket import Bucket, Notify, silent
-from kafka_s3.ops.verify.check import RESTORE_IT, Contents, SegmentRecords, check_content, check_count, check_room
-from kafka_s3.ops.verify.claims import SegmentSelection, gaps_within, read_claims
-from kafka_s3.ops.verify.evidence import Bounds, Cluster, bounds_of, rows_of_letters, with_evidence
+from kafka_s3.model.protocols import Topic
+from kafka_s3.ops.kafka_records import KafkaRecords
+from kafka_s3.ops.verify.claims import (
+    REPORT_IT,
+    Claims,
+    Overlaps,
+    SegmentSelection,
+    Span,
+    claimed_twice,
+    gaps_within,
+    read_claims,
+)
+from kafka_s3.ops.verify.expected import ByBytes, ByChain, Digest, Row
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
-from kafka_s3.ops.verify.form import Form, first_version, form_of, same_since
+from kafka_s3.ops.verify.form import (
+    Form,
+    Letter,
+    ObjectCount,
+    Unreadable,
+    first_version,
+    form_of,
+    read_letter_file,
+    read_object,
+    same_since,
+)
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import ObjectInfo, ObjectStore, etag_of
+
+RESTORE_IT: Final = (
+    "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
+)
+SHOWN: Final = 5
+Contents = Mapping[str, Counter[Digest]]
+"""The digests of the values of objects that were read well, by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecords:
+    """Kafka's records in a segment. `whole` is False where Kafka may have removed some: compaction, retention, truncation."""
+
+    rows: Sequence[Row]
+    whole: bool
+
+
+def check_info(
+    file: DataFile, info: ObjectInfo | None, *, pending: bool = False, opaque: bool = False
+) -> Iterator[Finding]:
+    """Whether a claimed object is there as it was uploaded. `pending`: its upload can still be completed; `opaque`: ETags say nothing."""
+    if info is None:
+        way = "Its upload is still pending: start the sink, which completes it." if pending else RESTORE_IT
+        text = f"The log claims it for {_span(file)} of {file.topic_partition}, but it is not in the bucket. {way}"
+        yield Finding(FindingKind.MISSING_OBJECT, file.key, text)
+    elif info.size != file.bytes:
+        text = f"It has {info.size} bytes, the log claims {file.bytes}: it was overwritten. {RESTORE_IT}"
+        yield Finding(FindingKind.WRONG_SIZE, file.key, text)
+    elif not opaque and (expected := expected_etag(file)) not in (None, info.etag):
+        what = f"Its ETag is {info.etag}, its uploaded parts make {expected}"
+        text = f"{what}: it was overwritten, copied or made again. Compare it with a bucket version."
+        yield Finding(FindingKind.WRONG_ETAG, file.key, text)
+
+
+def check_reading(file: DataFile, reading: ObjectCount) -> Iterator[Finding]:
+    """Whether an object holds as many records as claimed."""
+    count = reading.count
+    if count is not None and count != file.records and not (reading.at_least and count > file.records):
+        text = f"It holds {count} records, the log claims {file.records}. {RESTORE_IT}"
+        yield Finding(FindingKind.WRONG_COUNT, file.key, text)
+
+
+def check_letters(file: DataFile, letters: Sequence[Letter]) -> Iterator[Finding]:
+    """Whether a dead letter file holds the letters that are claimed, each once."""
+    if len(letters) != file.records:
+        text = f"It holds {len(letters)} dead letters, the log claims {file.records}. {RESTORE_IT}"
+        yield Finding(FindingKind.WRONG_COUNT, file.key, text)
+    strangers = sum((letter.topic, letter.partition) != file.topic_partition for letter in letters)
+    outside = sum(not file.first_offset <= letter.offset <= file.last_offset for letter in letters)
+    if strangers or outside:
+        what = f"{strangers} of another topic-partition, {outside} outside {_span(file)}"
+        text = f"Some of its dead letters are not those claimed: {what}. {RESTORE_IT}"
+        yield Finding(FindingKind.WRONG_CONTENT, file.key, text)
+    twice = [offset for offset, count in Counter(letter.offset for letter in letters).items() if count > 1]
+    if twice:
+        yield Finding(FindingKind.TWICE, file.key, f"It holds offsets {_some(twice)} more than once. {REPORT_IT}")
+
+
+def check_room(segment: Segment, dead: int) -> Iterator[Finding]:
+    """Whether the claims fit the offsets, where Kafka cannot be asked."""
+    room, claimed = segment.until - segment.start, segment.written + segment.skipped + dead
+    if claimed > room and segment.sure:
+        text = f"{claimed} records are claimed for {room} offsets. {REPORT_IT}"
+        yield Finding(FindingKind.TWICE, str(segment), text)
+
+
+def check_count(segment: Segment, evidence: SegmentRecords, *, dead: int) -> Iterator[Finding]:
+    """Whether as many records are claimed as Kafka has; `dead` are the dead letters with offsets in the segment."""
+    found, claimed = len(evidence.rows), segment.written + segment.skipped + dead
+    parts = f"{segment.written} written, {dead} dead letters, {segment.skipped} skipped"
+    if found > claimed and segment.sure:
+        lost = f"{found - claimed} are lost. {RESTORE_IT}"
+        text = f"Kafka has {found} records, the log accounts for {claimed} ({parts}): {lost}"
+        yield Finding(FindingKind.NOT_ACCOUNTED, str(segment), text)
+    elif found < claimed and segment.sure and evidence.whole:
+        twice = f"{claimed - found} are counted twice. {REPORT_IT}"
+        text = f"Kafka has {found} records, the log claims {claimed} ({parts}): {twice}"
+        yield Finding(FindingKind.TWICE, str(segment), text)
+
+
+def check_content(
+    segment: Segment, evidence: SegmentRecords, *, dead: frozenset[int], contents: Contents
+) -> Iterator[Finding]:
+    """Whether the objects' values are those of Kafka's records, each once."""
+    live = [row for row in evidence.rows if row.offset not in dead]
+    offsets_of: dict[Digest, list[int]] = {}
+    for row in live:
+        for found in row.digests or ():
+            offsets_of.setdefault(found, []).append(row.offset)
+    unknown = [row.offset for row in live if row.digests is None]
+    wrong = False
+    for file in segment.data:
+        if evidence.whole and file.key in contents:
+            strange = _strange(file, contents[file.key], offsets_of) - _count_within(unknown, file)
+            if strange > 0:
+                wrong = True
+                text = f"{strange} of its {file.records} values are not those of Kafka's {_span(file)}, or too many. {RESTORE_IT}"
+                yield Finding(FindingKind.WRONG_CONTENT, file.key, text)
+    if all(file.key in contents for file in segment.data if file.role is Role.VALUE):
+        total: Counter[Digest] = Counter()
+        for file in segment.data:
+            total.update(contents.get(file.key, ()))
+        yield from _missing(segment, live, offsets_of, total)
+        if evidence.whole and not wrong:
+            yield from _doubled(segment, len(unknown), offsets_of, total)
+
+
+def _strange(file: DataFile, content: Counter[Digest], offsets_of: Mapping[Digest, list[int]]) -> int:
+    """Values of an object beyond those that Kafka has in the object's offsets."""
+    return sum(max(count - _count_within(offsets_of.get(found, ()), file), 0) for found, count in content.items())
+
+
+def _missing(
+    segment: Segment, live: Sequence[Row], offsets_of: Mapping[Digest, list[int]], total: Counter[Digest]
+) -> Iterator[Finding]:
+    """Kafka's values that are in no object, beyond the skips that are not null values."""
+    left = {found: len(offsets) - total[found] for found, offsets in offsets_of.items()}
+    missing = sorted({offsets_of[found][-1 - n] for found, count in left.items() for n in range(count)})
+    without_value = segment.skipped + sum(file.records for file in segment.data if file.role is not Role.VALUE)
+    spare = max(without_value - sum(row.null for row in live), 0)
+    if len(missing) > spare and segment.sure:
+        text = f"The values at offsets {_some(missing)} are in none of the segment's objects, dead letters or skips. {RESTORE_IT}"
+        yield Finding(FindingKind.NOT_ACCOUNTED, str(segment), text)
+
+
+def _doubled(
+    segment: Segment, unknown: int, offsets_of: Mapping[Digest, list[int]], total: Counter[Digest]
+) -> Iterator[Finding]:
+    """Values that objects hold more often than Kafka."""
+    doubled = {found: count - len(offsets_of.get(found, ())) for found, count in total.items()}
+    surplus = sum(count for count in doubled.values() if count > 0)
+    if surplus > unknown:
+        offsets = sorted(offsets_of[found][0] for found, count in doubled.items() if count > 0 and found in offsets_of)
+        text = f"{surplus} values are in the segment's objects more often than in Kafka (offsets {_some(offsets)}). {REPORT_IT}"
+        yield Finding(FindingKind.TWICE, str(segment), text)
+
+
+def _count_within(offsets: Sequence[int], file: DataFile) -> int:
+    """How many of ascending offsets are among a file's."""
+    return bisect_right(offsets, file.last_offset) - bisect_left(offsets, file.first_offset)
+
+
+def _span(file: DataFile) -> str:
+    return f"offsets {file.first_offset} to {file.last_offset}"
+
+
+def expected_etag(file: DataFile) -> str | None:
+    """The ETag that an object's uploaded parts make; None where the store issues ETags of its own."""
+    try:
+        return etag_of(file.upload.parts)
+    except ValueError:
+        return None
+
+
+def _some(offsets: Sequence[int]) -> str:
+    shown = ", ".join(map(str, offsets[:SHOWN]))
+    return shown + (f" and {len(offsets) - SHOWN} more" if len(offsets) > SHOWN else "")
+
+
+Notify = Callable[[str, int, int], None]
+"""Called with progress: what, how many of them are done, of how many."""
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Notifies nobody."""
+
+
+class Cluster(KafkaRecords, Protocol):
+    """A cluster as the audit sees it. Methods raise KafkaUnavailable, SourceError."""
+
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        ...
+
+    def compacted(self, names: Sequence[str]) -> set[str]:
+        """The topics of which compaction may remove records."""
+        ...
+
+    def values(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[tuple[int, bytes | None]]:
+        """Offset and value of the records with offsets in `[start, until)`, ascending."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What Kafka has of a topic-partition: `[start, head)`; `whole` where compaction removes nothing."""
+
+    start: int
+    head: int
+    whole: bool
+
+
+def bounds_of(
+    kafka: Cluster, partitions: Sequence[TopicPartition], *, claims: Claims, sink: str
+) -> tuple[dict[TopicPartition, Bounds], list[str]]:
+    """What Kafka still has of each topic-partition that is the log's own, and a note on each that it cannot be asked for.
+
+    Raises SourceError where this is another cluster than the log's.
+    """
+    check_cluster(claims.cluster_id, kafka.cluster_id(), sink=sink, remedy="verify with --no-kafka")
+    topics, notes = _unchanged(kafka, partitions, claims)
+    there = [tp for tp in partitions if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
+    starts, heads, compacted = kafka.starts(there), kafka.heads(there), kafka.compacted(sorted(topics))
+    unheard = sorted(tp for tp in there if tp not in starts or tp not in heads)
+    notes += [f"No broker answers for {tp}: checked from log and objects alone." for tp in unheard]
+    bounds = {tp: Bounds(starts[tp], heads[tp], tp.topic not in compacted) for tp in there if tp not in unheard}
+    return bounds, notes
+
+
+def _unchanged(
+    kafka: Cluster, partitions: Sequence[TopicPartition], claims: Claims
+) -> tuple[dict[str, Topic], list[str]]:
+    """The topics that are in Kafka under the id that the log knows, and a note on each other one."""
+    names = sorted({tp.topic for tp in partitions})
+    topics, notes = kafka.describe(names), []
+    for name in names:
+        if name not in topics or topics[name].id != claims.fold.topic_ids.get(name, topics[name].id):
+            notes.append(f"Topic {name} is not in Kafka, or was created again: checked from log and objects alone.")
+            topics.pop(name, None)
+    return topics, notes
+
+
+def with_evidence(
+    segments: Iterable[Segment], span: Span, kafka: Cluster | None, bounds: Bounds | None, *, form: Form, notify: Notify
+) -> Iterator[tuple[Segment, SegmentRecords | None]]:
+    """Each of a topic-partition's segments with Kafka's records of its offsets; None where Kafka has none of them any more.
+
+    Without `kafka` or `bounds` none has any. Raises what the methods of `Cluster` raise, and RegistryError (`ByChain`).
+    """
+    tp, end = span.topic_partition, span.end
+    if kafka is None or bounds is None or not span.current or bounds.start >= end:
+        yield from ((segment, None) for segment in segments)
+        return
+    start = max(bounds.start, span.begin)
+    cursor = _cursor(kafka, tp, start, until=min(end, bounds.head), form=form)
+    try:
+        for segment in segments:
+            if segment.until <= bounds.start and segment.until > segment.start:
+                yield segment, None
+                continue
+            rows = list(cursor.within(segment.start, segment.until))
+            notify(f"Kafka {tp}", segment.until - start, end - start)
+            yield segment, SegmentRecords(rows, _keeps(bounds, segment))
+    finally:
+        _close(cursor.source)
+
+
+def rows_of_letters(letters: Sequence[Letter], tp: TopicPartition, *, form: Form) -> list[Row]:
+    """Dead letters of a topic-partition as records that are compared with objects."""
+    if not isinstance(form.expected, ByChain):
+        return [_row(form.expected, letter.offset, letter.value) for letter in letters]
+    columns = {name: [getattr(letter, name) for letter in letters] for name in ENVELOPE.names}
+    return form.expected.rows(tp, pa.RecordBatch.from_pydict(columns, schema=ENVELOPE)) if letters else []
+
+
+def _row(expected: ByBytes | None, offset: int, value: bytes | None) -> Row:
+    return Row(offset, null=value is None) if expected is None else expected.row(offset, value)
+
+
+def _keeps(bounds: Bounds, segment: Segment) -> bool:
+    """Whether Kafka has removed none of a segment's records."""
+    return bounds.whole and segment.start >= bounds.start and segment.until <= bounds.head
+
+
+class _Values:
+    """Rows of values in ascending order, taken range by range; one is read ahead."""
+
+    def __init__(self, expected: ByBytes | None, values: Iterator[tuple[int, bytes | None]]) -> None:
+        self._expected, self.source = expected, values
+        self._next = next(values, None)
+
+    def within(self, start: int, until: int) -> Iterator[Row]:
+        """The next ones with offsets in `[start, until)`; those before are left out."""
+        while self._next is not None and self._next[0] < until:
+            offset, value = self._next
+            if offset >= start:
+                yield _row(self._expected, offset, value)
+            self._next = next(self.source, None)
+
+
+class _Batches:
+    """The same of whole records; of the batch that was read last the rest is kept."""
+
+    def __init__(self, expected: ByChain, tp: TopicPartition, batches: Iterator[pa.RecordBatch]) -> None:
+        self._expected, self._tp, self.source = expected, tp, batches
+        self._batch: pa.RecordBatch | None = None
+
+    def within(self, start: int, until: int) -> Iterator[Row]:
+        """As `_Values` does."""
+        while (batch := self._batch or next(self.source, None)) is not None:
+            first, end = np.searchsorted(batch.column("offset").to_numpy(), [start, until]).tolist()
+            self._batch = batch.slice(end) if end < len(batch) else None
+            if first < end:
+                yield from self._expected.rows(self._tp, batch.slice(first, end - first))
+            if self._batch is not None:
+                return
+
+
+def _cursor(kafka: Cluster, tp: TopicPartition, start: int, *, until: int, form: Form) -> _Values | _Batches:
+    if isinstance(form.expected, ByChain):
+        return _Batches(form.expected, tp, kafka.batches(tp, start, until=until) if until > start else iter(()))
+    return _Values(form.expected, kafka.values(tp, start, until=until) if until > start else iter(()))
+
+
+def _close(records: object) -> None:
+    """Ends a scan, which is a generator for a real cluster."""
+    close = getattr(records, "close", None)
+    if close is not None:
+        close()
+
+
+THREADS: Final = 8
+LISTED: Final = 1000
+"""Objects of a listing that are compared with the claims at a time."""
+NOT_READ: Final = frozenset({Role.DEAD_LETTER, Role.POINTER})
+
+
+class _Unclaimed(NamedTuple):
+    """An object in the folder of a topic that no entry claims; `sources` are the topics of Kafka whose records go to that folder.
+
+    Other sinks may route there, too: in the folder of a topic that is none of these, only names of this sink's own count.
+    """
+
+    key: str
+    folder: str
+    sources: set[str]
+    layout: DataKeys
+
+
+@dataclass
+class Bucket:
+    """The bucket as a sink's claims are checked against it. `findings` and `notes` grow with what is checked.
+
+    `dead` are the dead letters that were read, by offset, `unread` the dead letter files that could not be; `folders` are the topics
+    of Kafka whose records lie in the folder of a topic: its own, and those whose records a transform has sent there. Values of entries
+    before `compared_from` were made under other settings.
+    """
+
+    store: ObjectStore
+    paths: StatePaths
+    claims: Claims
+    layout: DataKeys
+    form: Form
+    selection: SegmentSelection = field(default_factory=SegmentSelection)
+    notify: Notify = silent
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    dead: dict[TopicPartition, dict[int, Letter]] = field(default_factory=dict)
+    unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
+    spans: dict[TopicPartition, Span] = field(default_factory=dict)
+    folders: dict[str, set[str]] = field(default_factory=dict)
+    compared_from: int = 0
+    _chosen: frozenset[str] | None = None
+    _wanted: int = 0
+    _done: int = 0
+
+    def savepoint(self) -> tuple[int, int, int]:
+        """How far the audit has come, for `roll_back`."""
+        return len(self.findings), len(self.notes), self._done
+
+    def roll_back(self, savepoint: tuple[int, int, int], tp: TopicPartition) -> None:
+        """Forgets what was found since in a topic-partition, which is checked once more."""
+        findings, notes, self._done = savepoint
+        del self.findings[findings:], self.notes[notes:]
+        self.forget_dead_letters(tp)
+
+    def select(self, sample: int | None) -> None:
+        """Looks at every claim once: what is selected, and what contradicts itself. Says which objects are read: all, or an even spread."""
+        self.findings += claimed_twice(self.claims)
+        self.spans = {tp: self._look_over(tp) for tp in self.claims.segments if self.selection.has(tp)}
+        wanted = self._wanted = sum(span.readable for span in self.spans.values())
+        if sample is None or sample >= wanted:
+            return
+        rest = "of the others existence, size and ETag were checked"
+        self.notes.append(f"{sample} of {wanted} objects were read; {rest}.")
+        numbers = {number * wanted // sample for number in range(sample)}
+        segments = (one for tp in self.spans for one in self.claims.selected(tp, self.selection)) if sample else ()
+        keys = (file.key for segment in segments for file in segment.files if file.role not in NOT_READ)
+        self._chosen, self._wanted = frozenset(key for number, key in enumerate(keys) if number in numbers), sample
+
+    def _look_over(self, tp: TopicPartition) -> Span:
+        overlaps, span = Overlaps(self.layout.folder_topic), Span(tp)
+        for segment in self.claims.segments.of(tp):
+            self.findings += overlaps.within(segment)
+            span.letter_files += sum(file.role is Role.DEAD_LETTER for file in segment.files)
+            if self.selection.takes(segment):
+                span.add(segment, sum(file.role not in NOT_READ for file in segment.files))
+            else:
+                span.older += segment.read_again
+        for target in overlaps.targets or {tp.topic}:
+            self.folders.setdefault(target, set()).add(tp.topic)
+        return span
+
+    def find_orphans(self) -> None:
+        """Lists the topics' folders: notes how claimed objects are there; those that no entry claims are orphans."""
+        own = {topic: {topic} for topics in self.folders.values() for topic in topics}
+        unclaimed = [*self._unclaimed(self.layout, self.folders), *self._unclaimed(DeadLetterKeys(self.paths), own)]
+        later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
+        earlier = 0
+        for one in unclaimed:
+            if one.key in later.keys or one.key.startswith(self.paths.root) != isinstance(one.layout, DeadLetterKeys):
+                continue
+            finding = self._orphan(one)
+            if finding is None:
+                earlier += 1
+            else:
+                self.findings.append(finding)
+        if earlier:
+            where = "other topic-partitions or offsets than those verified"
+            self.notes.append(f"{earlier} objects of {where} were not looked at.")
+
+    def _unclaimed(self, layout: DataKeys, folders: Mapping[str, set[str]]) -> Iterator[_Unclaimed]:
+        """What no entry claims in the folders of these topics."""
+        for prefix, mine in _by_prefix(layout, folders).items():
+            infos = self.store.list(prefix)
+            while some := list(islice(infos, LISTED)):
+                for info in self.claims.keys.note_listing(some):
+                    owner = next((topic for topic in mine if not layout.is_foreign(info.key, topic)), None)
+                    if owner is not None:
+                        yield _Unclaimed(info.key, owner, folders[owner], layout)
+
+    def _orphan(self, one: _Unclaimed) -> Finding | None:
+        """The finding on an unclaimed object; None where it lies outside of what is verified, or before the log's first position."""
+        names = (one.folder, *sorted(one.sources))
+        named = next((found for name in names if (found := one.layout.read(one.key, name))), None)
+        if named is None and one.folder not in one.sources:
+            return None
+        if named is not None:
+            topics = one.sources if named.topic_partition.topic == one.folder else {named.topic_partition.topic}
+            own = (TopicPartition(topic, named.topic_partition.partition) for topic in topics)
+            if not any(self._verifies(tp, named.offset) for tp in own):
+                return None
+        others = "If no other program writes here (a second sink with the same topics.dir, a copy by hand), remove it."
+        text = f"No commit entry claims it, so its records may be in the bucket twice. {others}"
+        return Finding(FindingKind.ORPHAN, one.key, text)
+
+    def _verifies(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether an offset lies in what is verified, and not before the log's first position."""
+        begin = self.claims.begins.get(tp)
+        before = begin is not None and offset < begin
+        return not before and self.selection.has(tp) and self.selection.touches(offset, offset)
+
+    def _as_claimed(self, file: DataFile) -> bool:
+        """Whether the listing shows the object as the log claims it."""
+        etag = None if self.form.opaque_etags else expected_etag(file)
+        return self.claims.keys.is_listed(file.key, file.bytes, etag=etag)
+
+    def holds(self, file: DataFile) -> bool:
+        """Whether the object of a claim is there, of whatever size."""
+        return self._as_claimed(file) or self.store.head(file.key) is not None
+
+    def _exists(self, file: DataFile, version: int) -> bool:
+        """Checks existence, size and ETag of a claim; whether there is something to read."""
+        if self._as_claimed(file):
+            return True
+        info = self.store.head(file.key)
+        upload = file.upload if version == self.claims.last_version else self.claims.waiting.get(file.key)
+        pending = info is None and upload is not None and self.store.upload_exists(upload.key, upload.id)
+        self.findings += check_info(file, info, pending=pending, opaque=self.form.opaque_etags)
+        return info is not None
+
+    def read_dead_letters(self, span: Span) -> None:
+        """All dead letters that may lie in the selected segments: one is recorded where it is read, perhaps before its segment."""
+        for segment in self.claims.segments.of(span.topic_partition) if span.letter_files else ():
+            for file in segment.files:
+                if file.role is not Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
+                    continue
+                if self.selection.takes(segment) or (file.last_offset >= span.low and file.first_offset < span.high):
+                    self._read_letters(file, segment)
+
+    def forget_dead_letters(self, tp: TopicPartition) -> None:
+        """A topic-partition is done: its dead letters leave the memory."""
+        self.dead.pop(tp, None)
+        self.unread.pop(tp, None)
+
+    def _read_letters(self, file: DataFile, segment: Segment) -> None:
+        tp = file.topic_partition
+        try:
+            if not self._exists(file, segment.version):
+                raise ObjectMissing(file.key)
+            letters = read_letter_file(self.store.get(file.key))
+        except (Unreadable, ObjectMissing, ObjectArchived) as error:
+            self.unread.setdefault(tp, []).append(file)
+            if not isinstance(error, ObjectMissing):
+                self.findings.append(_unreadable(file, error))
+            return
+        self.findings += check_letters(file, letters)
+        known = self.dead.setdefault(tp, {})
+        resets = self.claims.segments.resets_after(tp, segment.version)
+        fresh = {r.offset: r for r in letters if not any(r.offset in reset.to_read for reset in resets)}
+        if known.keys() & fresh.keys():
+            text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {RESTORE_IT}"
+            self.findings.append(Finding(FindingKind.TWICE, file.key, text))
+        known.update(fresh)
+
+    def objects(self, segment: Segment) -> tuple[dict[str, Counter[Digest]], int]:
+        """Checks a segment's objects; gives the digests of those that were read well, and how many were read."""
+        wanted = []
+        for file in segment.files:
+            if file.role is Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
+                continue  # read before; or a later claim counts for the key
+            if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
+                wanted.append(file)
+        contents: dict[str, Counter[Digest]] = {}
+        read = 0
+        if not wanted:
+            return contents, read
+        with ThreadPoolExecutor(THREADS) as pool:
+            for file, reading in zip(wanted, pool.map(self._read, wanted), strict=True):
+                self._done += 1
+                self.notify("objects", self._done, self._wanted)
+                if isinstance(reading, Finding):
+                    self.findings.append(reading)
+                    continue
+                read += 1
+                self.findings += check_reading(file, reading)
+                if reading.digests is not None and file.role is Role.VALUE:
+                    contents[file.key] = reading.digests
+        return contents, read
+
+    def _read(self, file: DataFile) -> ObjectCount | Finding:
+        try:
+            return read_object(file, self.store.get(file.key), self.form)
+        except (Unreadable, ObjectArchived) as error:
+            return _unreadable(file, error)
+        except ObjectMissing:
+            return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {RESTORE_IT}")
+
+
+def _by_prefix(layout: DataKeys, topics: Iterable[str]) -> dict[str, list[str]]:
+    """The topics by the prefix that is listed for them."""
+    found: dict[str, list[str]] = {}
+    for topic in sorted(topics):
+        found.setdefault(layout.prefix_of(topic), []).append(topic)
+    return found
+
+
+def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
+    if isinstance(error, ObjectArchived):
+        checked = "It lies in an archive: existence, size and ETag were checked, its content cannot be."
+        text = f"{checked} Restore it to have it read, or look at later commits only (--since)."
+        return Finding(FindingKind.ARCHIVED, file.key, text)
+    text = f"It cannot be read as {file.format} ({error}): damaged or overwritten. {RESTORE_IT}"
+    return Finding(FindingKind.UNREADABLE, file.key, text)
 
 
 def kafka_of(settings: Settings) -> Cluster:

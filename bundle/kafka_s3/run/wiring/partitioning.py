@@ -19,8 +19,8 @@ from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.joda.buckets import BucketNames
 from kafka_s3.connect.joda.pattern import Pattern
 from kafka_s3.connect.joda.zones import zone
-from kafka_s3.engine.task.partitioning.directories import Affix, SchemaDirectory, TombstoneDirectory
 from kafka_s3.engine.task.partitioning.partitioners import (
+    Affix,
     DefaultPartitioner,
     DirectoryForm,
     FieldAndTimePartitioner,
@@ -29,8 +29,10 @@ from kafka_s3.engine.task.partitioning.partitioners import (
     KeyPartitioner,
     Partitioner,
     Registered,
+    SchemaDirectory,
     Schemaless,
     TimePartitioner,
+    TombstoneDirectory,
 )
 from kafka_s3.engine.task.partitioning.timestamps import (
     Plausible,

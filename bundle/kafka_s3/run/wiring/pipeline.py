@@ -38,7 +38,7 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.planner import Readiness
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
 from kafka_s3.engine.task.dead_letters import ErrorPolicy
-from kafka_s3.engine.task.partitioning.directories import InsideOnly
+from kafka_s3.engine.task.partitioning.partitioners import InsideOnly
 from kafka_s3.engine.task.partitioning.timestamps import Wallclock
 from kafka_s3.engine.task.rotation import OFF, RotationRules
 from kafka_s3.engine.task.table_guard.columns import Evolution, Mode, written_columns

@@ -25,8 +25,7 @@ from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.metrics.exporters import send_otlp, serve_prometheus
-from kafka_s3.run.metrics.instruments import Sample, memory_samples
-from kafka_s3.run.metrics.sink_metrics import SinkMetrics
+from kafka_s3.run.metrics.sink_metrics import Sample, SinkMetrics, memory_samples
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import noted_settings, state_paths
 from kafka_s3.run.wiring.sink import pauses

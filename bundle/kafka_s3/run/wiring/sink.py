@@ -109,12 +109,12 @@ def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> 
 
 
 def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
-    """The sink's Delta tables that are read by its guard and its follower."""
+    """The sink's Delta tables, for its guard and its follower together, so that each is read once; None where Spark writes them."""
     if not settings.flag("delta.enable"):
         return None
-    from kafka_s3.run.wiring.delta import shared_tables  # loads delta-rs
+    from kafka_s3.run.wiring.delta import tables_of, written_by_spark  # loads delta-rs
 
-    return shared_tables(settings, store)
+    return None if written_by_spark(settings) else tables_of(settings, store)
 
 
 def _resume(settings: Settings, store: ObjectStore) -> Resume | None:

@@ -104,11 +104,13 @@ class EmbeddedKafka:
 
     def halt(self) -> None:
         """Stops the broker and keeps its data: the next start goes on with it, on the same port."""
-        self._end_process()
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
 
     def stop(self) -> None:
         """Stops the broker and deletes its data; does nothing where it does not run."""
-        self._end_process()
+        self.halt()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -192,11 +194,6 @@ class EmbeddedKafka:
                 process.check()
                 if time.monotonic() > deadline:
                     raise process.failure(f"did not answer within {START_SECONDS:.0f} s") from error
-
-    def _end_process(self) -> None:
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
 
 
 def kafka_classes() -> ClassArchive:

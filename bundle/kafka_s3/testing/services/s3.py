@@ -109,8 +109,9 @@ class EmbeddedS3:
             )  # it serves a folder; requests would have to be signed
             return
         request = urllib.request.Request(f"{self.endpoint_url}/{name}", method="PUT")
+        without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            _without_proxy(request)
+            without_proxy.open(request, timeout=30).close()
         except urllib.error.HTTPError as error:
             answer = error.read().decode(errors="replace")
             raise LocalServiceError(f"Bucket {name} could not be created at {self.endpoint_url}: {answer}") from error
@@ -163,9 +164,3 @@ def _command(engine: ServerProgram, access_log: Path | None) -> list[str]:
     if find_spec("moto") is None:
         raise LocalServiceError("moto, the S3 server of this machine, is not installed: pip install 'kafka-s3[local]'")
     return [sys.executable, "-P", str(Path(__file__).with_name("moto_server.py")), HOST, "{port}"]
-
-
-def _without_proxy(request: urllib.request.Request) -> None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=30):
-        pass

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_s3.run.spark.catalog import SparkCatalog
+from kafka_s3.run.spark.launch import SparkCatalog
 from tests.support.delta_world import TableWorld
 
 if TYPE_CHECKING:

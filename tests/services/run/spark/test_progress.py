@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.run.spark.progress import progress_of
+from kafka_s3.run.spark.launch import progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

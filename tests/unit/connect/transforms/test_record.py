@@ -18,7 +18,6 @@ from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Nulls, Objec
 from kafka_s3.connect.schemas.arrow import arrow_table
 from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
 from kafka_s3.connect.schemas.json_form import dumps
-from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
 from kafka_s3.connect.transforms.fields import (
     ExtractField,
@@ -31,17 +30,18 @@ from kafka_s3.connect.transforms.fields import (
     SetSchemaMetadata,
     ValueToKey,
 )
-from kafka_s3.connect.transforms.filters import (
+from kafka_s3.connect.transforms.record import RecordPart, Transform
+from kafka_s3.connect.transforms.routers import (
     Drop,
     Filter,
     HasHeaderKey,
     RecordIsTombstone,
+    RegexRouter,
+    TimestampRouter,
     TombstoneHandler,
     TopicNameMatches,
 )
-from kafka_s3.connect.transforms.record import RecordPart, Transform
-from kafka_s3.connect.transforms.routers import RegexRouter, TimestampRouter
-from kafka_s3.connect.transforms.timestamps import SCHEMAS, TimestampConverter
+from kafka_s3.connect.transforms.type_changes import SCHEMAS, Cast, TimestampConverter
 from kafka_s3.model.dead_letters import rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition

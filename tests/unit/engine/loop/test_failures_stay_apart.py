@@ -19,7 +19,7 @@ import pytest
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.loop.failures import Outcomes
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.engine.open_files.state_object import state_uploads
+from kafka_s3.engine.open_files.states import state_uploads
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import (
     EngineDied,

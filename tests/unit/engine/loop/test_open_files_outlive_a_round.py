@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.engine.open_files import state_object
+from kafka_s3.engine.open_files import states
 from kafka_s3.model.files import Reason
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -88,7 +88,7 @@ def played(
     """The objects, and what the log says of them, after all steps and a flush; `on_disk`: what is kept waits on local disk."""
     with pytest.MonkeyPatch.context() as patch:
         if on_disk:
-            patch.setattr(state_object, "IN_MEMORY", 0)
+            patch.setattr(states, "IN_MEMORY", 0)
         return _played(config, steps, kept=kept, part_size=part_size, task_records=task_records, batch_size=batch_size)
 
 

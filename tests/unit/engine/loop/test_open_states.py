@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.engine.open_files.state_object import MAGIC
-from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
+from kafka_s3.engine.open_files.states import MAGIC, HintedState, HintUnusable, OpenFileStates
 from kafka_s3.model.errors import Fenced, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import OpenState, Tail

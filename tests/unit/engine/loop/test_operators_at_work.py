@@ -15,7 +15,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.dead_letters import read_letters
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.migration.takeover import apply, survey, takeover
+from kafka_s3.ops.migration import apply, survey, takeover
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.run.wiring.pipeline import state_paths
 from tests.support.interleaving import Process

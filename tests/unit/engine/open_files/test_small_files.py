@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText
-from kafka_s3.engine.open_files import small_files, state_object
+from kafka_s3.engine.open_files import small_files, states
 from kafka_s3.engine.open_files.batch import RoutedRun, mixed_batch
 from kafka_s3.engine.open_files.file_encoders import OneSchema
 from kafka_s3.engine.open_files.open_files import OpenFile, OpenObject
 from kafka_s3.engine.open_files.small_files import DirectoryLines, LinesByDirectory, SmallFiles, lines_by_directory
 from kafka_s3.engine.open_files.spill import read_through
-from kafka_s3.engine.open_files.state_object import StateBytes, StateContent, opened_state
+from kafka_s3.engine.open_files.states import StateBytes, StateContent, opened_state
 from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Role
@@ -77,8 +77,8 @@ def test_each_directory_has_its_lines_in_the_order_in_which_they_came(
         patch.setattr(small_files, "SHARE_FILES", share_files)
         patch.setattr(small_files, "SHARE_BYTES", share_bytes)
         patch.setattr(small_files, "JOINED_BYTES", joined_bytes)
-        patch.setattr(state_object, "IN_MEMORY", joined_bytes)
-        patch.setattr(state_object, "FETCHED_BYTES", 50)
+        patch.setattr(states, "IN_MEMORY", joined_bytes)
+        patch.setattr(states, "FETCHED_BYTES", 50)
         for step in steps:
             if step == "release":
                 files.release(folder)

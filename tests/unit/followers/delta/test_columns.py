@@ -14,7 +14,7 @@ import pytest
 from deltalake import Schema
 
 from kafka_s3.engine.task.table_guard.columns import Mode, TableColumns, arrow_of, file_columns, fit, read_columns
-from kafka_s3.followers.delta.footer import TAIL_BYTES, read_footer
+from kafka_s3.followers.delta.planner import TAIL_BYTES, read_footer
 from kafka_s3.model.errors import StorageError
 from kafka_s3.store.memory import MemoryStore
 

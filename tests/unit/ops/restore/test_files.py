@@ -8,8 +8,7 @@ from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.readers import StoredObject
-from kafka_s3.ops.restore.files import FileTable
-from kafka_s3.ops.restore.values import StoredFile
+from kafka_s3.ops.restore.files import FileTable, StoredFile
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("clicks", 1)

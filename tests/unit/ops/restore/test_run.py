@@ -15,8 +15,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.files import RestoreSelection
-from kafka_s3.ops.restore.plan import RestorePlan, plan_of, reading_of
-from kafka_s3.ops.restore.run import ORIGIN, PartitionRestore, restore
+from kafka_s3.ops.restore.plan import ORIGIN, PartitionRestore, RestorePlan, plan_of, reading_of, restore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TOLERANT
 from tests.support.deaths import Died

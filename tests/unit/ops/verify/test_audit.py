@@ -20,7 +20,7 @@ from kafka_s3.model.errors import ObjectArchived, StorageUnavailable
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claims import SegmentSelection
-from kafka_s3.ops.verify.digests import JsonDigests
+from kafka_s3.ops.verify.expected import JsonDigests
 from kafka_s3.ops.verify.findings import FindingKind
 from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, failure
 from kafka_s3.testing.services.memory import MemoryRecord

@@ -8,7 +8,7 @@ from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metr
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.timing import BOUNDS_S, took
 from kafka_s3.run.metrics.exporters import interval_s, otlp_message
-from kafka_s3.run.metrics.instruments import LAG_RECORDS, RECORDS_READ, REQUESTS, Sample
+from kafka_s3.run.metrics.sink_metrics import LAG_RECORDS, RECORDS_READ, REQUESTS, Sample
 
 
 def test_each_kind_of_number_is_what_opentelemetry_has_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

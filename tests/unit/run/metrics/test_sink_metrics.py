@@ -11,8 +11,7 @@ from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, Phase
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import Requests, took
 from kafka_s3.run.metrics.exporters import prometheus_registry
-from kafka_s3.run.metrics.instruments import Sample, memory_samples
-from kafka_s3.run.metrics.sink_metrics import SinkMetrics
+from kafka_s3.run.metrics.sink_metrics import Sample, SinkMetrics, memory_samples
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
 

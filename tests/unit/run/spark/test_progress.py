@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.run.spark.progress import progress_of
+from kafka_s3.run.spark.launch import progress_of
 
 WANTED = Assignment(TopicPartition("orders", 0), 100, 500, (Delivery(0, 500),))
 

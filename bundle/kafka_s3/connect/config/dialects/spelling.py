@@ -1,17 +1,189 @@
-"""In which of the three spellings is a configuration, and what does it say in self-managed keys? Or is it another product's?"""
+"""In which of the three spellings is a configuration, and what does it say in self-managed keys? Or is it another product's?
+
+The managed cloud's has a module of its own. Block-GZIP (SEMANTICS B1)::
+
+    Block-GZIP key            becomes                       remarks
+    connector.class           block.gzip.dialect            com.deviantart: original, com.spredfast: successor and its forks
+    s3.bucket                 s3.bucket.name                required
+    local.buffer.dir                                        required, then dropped: it is not used
+    s3.endpoint               store.url
+    s3.path_style             s3.path.style.access.enabled  false where it is not set
+    s3.region                 s3.region
+    s3.prefix                 block.gzip.prefix
+    compressed_block_size     block.gzip.block.size
+    format                    block.gzip.format             successor; a class by our name
+    format.value.delimiter    block.gzip.value.delimiter    successor, text
+    format.value.encoding     block.gzip.value.encoding     successor, text
+    format.key.delimiter      block.gzip.key.delimiter      successor, text
+    format.key.encoding       block.gzip.key.encoding       successor, text
+    format.include.keys       block.gzip.include.keys       successor, binary
+    layout                    block.gzip.layout             successor
+    compressed_file_size      flush.bytes                   successor
+    flush.interval.ms         block.gzip.file.interval.ms   successor
+    flush.grace.period.ms     block.gzip.file.grace.ms      successor
+    key.converter             the same                      AlreadyBytesConverter is ByteArrayConverter
+    value.converter           the same                      the same; also the successor's where it is not set
+    offset.flush.interval.ms  the same                      the timer at which files are closed
+    (nothing)                 format.class, storage.class   block_gzip, S3Storage
+    (nothing)                 block.gzip.zone               original: local, successor: UTC
+
+All other keys stay as they are. The successor's keys mean nothing to the original and stay, too, so that they are warned of as unknown.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_s3.connect.config.classes import BLOCK_GZIP_PACKAGES, MANAGED_CLOUD, SELF_MANAGED
+from kafka_s3.connect.config.classes import BLOCK_GZIP_PACKAGES, CONVERTERS, MANAGED_CLOUD, SELF_MANAGED, STORAGES
 from kafka_s3.connect.config.dialects import SpelledConfig
-from kafka_s3.connect.config.dialects.block_gzip import block_gzip_translation
 from kafka_s3.connect.config.dialects.managed_cloud import managed_cloud_translation
+from kafka_s3.connect.config.option import InvalidValue, Option, did_you_mean, parse
+from kafka_s3.connect.config.options.spellings import BLOCK_GZIP_FORMATS, BLOCK_GZIP_ROWS, LAYOUTS
 from kafka_s3.connect.config.references import has_reference
 from kafka_s3.model.errors import Problem
+
+FORMAT_NAME: Final = "block_gzip"
+SHARED: Final[Mapping[str, str]] = {
+    "s3.bucket": "s3.bucket.name",
+    "s3.endpoint": "store.url",
+    "s3.path_style": "s3.path.style.access.enabled",
+    "s3.region": "s3.region",
+    "s3.prefix": "block.gzip.prefix",
+    "compressed_block_size": "block.gzip.block.size",
+}
+SUCCESSORS: Final[Mapping[str, str]] = {
+    "format": "block.gzip.format",
+    "format.value.delimiter": "block.gzip.value.delimiter",
+    "format.value.encoding": "block.gzip.value.encoding",
+    "format.key.delimiter": "block.gzip.key.delimiter",
+    "format.key.encoding": "block.gzip.key.encoding",
+    "format.include.keys": "block.gzip.include.keys",
+    "layout": "block.gzip.layout",
+    "compressed_file_size": "flush.bytes",
+    "flush.interval.ms": "block.gzip.file.interval.ms",
+    "flush.grace.period.ms": "block.gzip.file.grace.ms",
+}
+"""What each key of the spelling becomes: keys of every release, and keys that the original does not have."""
+REPLACED: Final[Mapping[str, str]] = {
+    "s3.bucket.name": "s3.bucket",
+    "store.url": "s3.endpoint",
+    "s3.path.style.access.enabled": "s3.path_style",
+    "format.class": "format",
+}
+"""Self-managed keys that this spelling does not have, and what it has instead."""
+PAD_WIDTH: Final = "filename.offset.zero.pad.width"
+TEXT_ONLY: Final = ("format.value.delimiter", "format.value.encoding", "format.key.delimiter", "format.key.encoding")
+ORIGINAL: Final = "com.deviantart.kafka_connect_s3.S3SinkConnector"
+SUCCESSOR: Final = "com.spredfast.kafka.connect.s3.sink.S3SinkConnector"
+_DROPPED: Final = frozenset({"local.buffer.dir", "connector.class"})
+_TABLE: Final = {row.key: row for row in BLOCK_GZIP_ROWS}
+_BYTES: Final = next(java for java, ours in CONVERTERS.items() if ours == "bytes")
+
+
+def block_gzip_translation(texts: Mapping[str, str]) -> SpelledConfig:
+    """The configuration in the product's own keys, with everything that is wrong with it in its own spelling."""
+    dialect = _dialect(texts)
+    # where the class does not say which, every key is looked at
+    names = SHARED if dialect == "original" else {**SHARED, **SUCCESSORS}
+    problems = (
+        *_class_problems(texts, dialect),
+        *_faults(texts, names),
+        *_foreign(texts),
+        *(_mismatched(texts) if dialect != "original" else ()),
+    )
+    at_fault = {problem.key for problem in problems}
+    failed = frozenset(names.get(key, key) for key in at_fault)
+    out = _renamed(texts, names) | _converters(texts, dialect) | _fixed(texts, dialect)
+    kept = {key: text for key, text in out.items() if key not in failed}
+    return SpelledConfig(kept, problems, failed, {ours: theirs for theirs, ours in names.items()})
+
+
+def _dialect(texts: Mapping[str, str]) -> str | None:
+    """Whose connector it is, None where its class does not say which."""
+    connector = texts.get("connector.class", "").strip()
+    return {ORIGINAL: "original", SUCCESSOR: "successor"}.get(connector)
+
+
+def _class_problems(texts: Mapping[str, str], dialect: str | None) -> Iterator[Problem]:
+    given = texts.get("connector.class")
+    if dialect is None and not has_reference(given or ""):
+        rule = "does not tell which Block-GZIP sink is meant." if given else "is required."
+        near = did_you_mean(given or "", (ORIGINAL, SUCCESSOR))
+        yield Problem("connector.class", None, rule, f"{near} Write one of: {ORIGINAL}, {SUCCESSOR}.".strip())
+
+
+def _faults(texts: Mapping[str, str], names: Mapping[str, str]) -> Iterator[Problem]:
+    for key, option in _TABLE.items():
+        text = texts.get(key)
+        if text is None:
+            if option.required:
+                yield Problem(key, None, "is required in the Block-GZIP spelling.", option.doc)
+        elif (key in names or option.required) and not has_reference(text):
+            yield from _fault(option, text)
+
+
+def _fault(option: Option, text: str) -> Iterator[Problem]:
+    try:
+        parse(option, text)
+    except InvalidValue as unfit:
+        yield Problem(option.key, None, unfit.rule, unfit.remedy)
+
+
+def _foreign(texts: Mapping[str, str]) -> Iterator[Problem]:
+    for key, instead in REPLACED.items():
+        if key in texts:
+            yield Problem(key, None, "is not a key of the Block-GZIP spelling.", f"Use {instead}.")
+    if PAD_WIDTH in texts:
+        rule = "is not a key of the Block-GZIP spelling, whose names give partitions 5 digits and offsets 12."
+        yield Problem(PAD_WIDTH, None, rule, "Leave it out.")
+
+
+def _mismatched(texts: Mapping[str, str]) -> Iterator[Problem]:
+    """Settings of the format that is not the one chosen; the successor itself refuses an encoding without its delimiter only."""
+    given = texts.get("format", "text").strip()
+    if has_reference(given):
+        return
+    if BLOCK_GZIP_FORMATS.get(given, given) == "binary":
+        for key in (key for key in TEXT_ONLY if key in texts):
+            yield Problem(key, None, "goes with format=text only.", "Leave it out, or set format=text.")
+    elif "format.key.encoding" in texts and "format.key.delimiter" not in texts:
+        yield Problem(
+            "format.key.encoding", None, "goes with format.key.delimiter.", "Set that, too, or leave both out."
+        )
+    if (
+        BLOCK_GZIP_FORMATS.get(given, given) == "text"
+        and texts.get("format.include.keys", "").strip().lower() == "true"
+    ):
+        rule = "goes with format=binary only."
+        yield Problem("format.include.keys", None, rule, "In text, format.key.delimiter asks for keys.")
+
+
+def _renamed(texts: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    out = {names.get(key, key): text for key, text in texts.items() if key not in _DROPPED}
+    layout = out.get("block.gzip.layout", "").strip()
+    return out | ({"block.gzip.layout": LAYOUTS[layout]} if layout in LAYOUTS else {})
+
+
+def _converters(texts: Mapping[str, str], dialect: str | None) -> dict[str, str]:
+    """Converters by Connect's own names; without one of its own, the successor takes values as the bytes they are."""
+    given = {key: texts[key].strip() for key in ("key.converter", "value.converter") if key in texts}
+    if dialect != "original":
+        given.setdefault("value.converter", _BYTES)
+    return {key: _BYTES if CONVERTERS.get(java) == "bytes" else java for key, java in given.items()}
+
+
+def _fixed(texts: Mapping[str, str], dialect: str | None) -> dict[str, str]:
+    return {
+        "connector.class": SELF_MANAGED,
+        "storage.class": next(iter(STORAGES)),
+        "format.class": FORMAT_NAME,
+        "s3.path.style.access.enabled": texts.get("s3.path_style", "false"),
+        "block.gzip.dialect": dialect or "successor",
+        "block.gzip.zone": "local" if dialect == "original" else "UTC",
+    }
+
 
 _MISSPELT: Final = 0.9
 """Classes of one vendor are alike by their long package already: that much of the whole is less than a word."""

@@ -198,7 +198,6 @@ APICURIO: Final = (
 
 
 def _rows(side: str) -> Iterator[Option]:
-    """The rows below `key.converter.` or `value.converter.`."""
     own = _row("converter.type", _TEXT, side, "Set by Connect itself.", status=_IDLE, note="Set by Connect itself.")
     rest = _row("*", _TEXT, None, "Further settings of the converter.", status=_IDLE, note="No converter reads it.")
     for row in (*_PLAIN, *_REACHED, *_TLS, *_SUBJECTS, *_LANGUAGES, *GLUE, *APICURIO, own, rest):

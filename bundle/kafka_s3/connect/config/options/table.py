@@ -6,26 +6,21 @@ import difflib
 from typing import Final
 
 from kafka_s3.connect.config.option import Option, Type, did_you_mean, masked, sensitive
-from kafka_s3.connect.config.options import client as options_client
-from kafka_s3.connect.config.options import connector as options_connector
-from kafka_s3.connect.config.options import converters as options_converters
-from kafka_s3.connect.config.options import ours as options_ours
-from kafka_s3.connect.config.options import spellings as options_spellings
-from kafka_s3.connect.config.options import transforms as options_transforms
+from kafka_s3.connect.config.options import client, connector, converters, ours, spellings, transforms
 from kafka_s3.model.text import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (
-    *options_connector.FRAMEWORK,
-    *options_transforms.LISTS,
-    *options_client.ROWS,
-    *options_converters.ROWS,
-    *options_connector.OBJECTS,
-    *options_ours.ROWS,
-    *options_spellings.BLOCK_GZIP_OURS,
+    *connector.FRAMEWORK,
+    *transforms.LISTS,
+    *client.ROWS,
+    *converters.ROWS,
+    *connector.OBJECTS,
+    *ours.ROWS,
+    *spellings.BLOCK_GZIP_OURS,
 )
-TRANSFORM_OPTIONS: Final[tuple[Option, ...]] = options_transforms.ROWS
-CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_spellings.CLOUD_ROWS
-BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_spellings.BLOCK_GZIP_ROWS
+TRANSFORM_OPTIONS: Final[tuple[Option, ...]] = transforms.ROWS
+CLOUD_OPTIONS: Final[tuple[Option, ...]] = spellings.CLOUD_ROWS
+BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = spellings.BLOCK_GZIP_ROWS
 
 EXACT: Final = {option.key: option for option in OPTIONS if not option.family}
 _FAMILIES: Final = {option.key.removesuffix("*"): option for option in OPTIONS if option.family}

@@ -171,7 +171,6 @@ def _text(key: str, default: str | None, doc: str, **more: object) -> Option:
 
 @accepts("names, each once")
 def _alias_list(value: Value) -> Value:
-    """Names, each once."""
     if isinstance(value, tuple):
         if len(set(value)) < len(value):
             raise InvalidValue("Duplicate alias provided.", "Give every step a name of its own.")

@@ -6,7 +6,9 @@ Last come the plugins of a configuration: each is made once, of settings that ar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from kafka_s3.connect.config.classes import (
@@ -28,10 +30,8 @@ from kafka_s3.model.errors import ConfigError, Problem
 
 def _registry_is_given(settings: Settings) -> Iterator[Problem]:
     for converter in _used(settings):
-        if settings.text(converter) in CONFLUENT_CONVERTERS and not any(
-            settings.names(f"{converter}.schema.registry.url")
-        ):
-            key, needs = f"{converter}.schema.registry.url", settings.text(converter).replace("_", " ")
+        key, needs = f"{converter}.schema.registry.url", settings.text(converter).replace("_", " ")
+        if settings.text(converter) in CONFLUENT_CONVERTERS and not any(settings.names(key)):
             where = f"Give it with --set {key}=http://schema-registry:8081, or in the file of --worker."
             yield problem(key, f"is required by the {needs} converter.", where)
 
@@ -40,6 +40,14 @@ def _used(settings: Settings) -> list[str]:
     """The converters that will be asked."""
     keys = settings.flag("store.kafka.keys") or settings.strict or settings.text("partitioner.class") == "key"
     return ["value.converter", *(["key.converter"] if keys else [])]
+
+
+def _confluent(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Those that ask Confluent's registry, and the keys of its addresses."""
+    for converter in _used(settings):
+        url = f"{converter}.schema.registry.url"
+        if settings.text(converter) in CONFLUENT_CONVERTERS and any(settings.names(url)):
+            yield converter, url
 
 
 def _registry_stores_are_pem(settings: Settings) -> Iterator[Problem]:
@@ -55,26 +63,21 @@ def _registry_stores_are_pem(settings: Settings) -> Iterator[Problem]:
 def _registry_options_fit(settings: Settings) -> Iterator[Problem]:
     from kafka_s3.connect.config.registry import registry_options
 
-    for converter in _used(settings):
-        if settings.text(converter) in CONFLUENT_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
-            try:
-                registry_options(settings, converter)
-            except ValueError as error:
-                yield problem(f"{converter}.schema.registry.url", str(error), "")
+    for converter, url in _confluent(settings):
+        try:
+            registry_options(settings, converter)
+        except ValueError as error:
+            yield problem(url, str(error))
 
 
 def _registry_credentials_in_clear(settings: Settings) -> Iterator[Problem]:
     from kafka_s3.connect.config.registry import registry_options
 
-    for converter in _used(settings):
-        if settings.text(converter) in CONFLUENT_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
-            try:
-                exposed = registry_options(settings, converter).in_clear_text
-            except ValueError:
-                continue  # a problem, which another rule reports
-            if exposed:
+    for converter, url in _confluent(settings):
+        with suppress(ValueError):  # a problem, which another rule reports
+            if registry_options(settings, converter).in_clear_text:
                 rule = "sends the registry's credentials without encryption, as in the original."
-                yield problem(f"{converter}.schema.registry.url", rule, "Use https://.")
+                yield problem(url, rule, "Use https://.")
 
 
 def _apicurio_is_reached(settings: Settings) -> Iterator[Problem]:
@@ -91,7 +94,7 @@ def _apicurio_is_reached(settings: Settings) -> Iterator[Problem]:
             try:
                 apicurio_options(settings, converter)
             except ValueError as error:
-                yield problem(url, str(error), "")
+                yield problem(url, str(error))
 
 
 def _user_info_is_given(settings: Settings) -> Iterator[Problem]:
@@ -176,15 +179,9 @@ PROBLEMS: Final = (
 WARNINGS: Final = (Rule((*_CONVERTERS, *_URLS, *_AUTH, *_REGISTRY_TOKENS), _registry_credentials_in_clear),)
 
 
-def _faults(settings: Settings) -> Iterator[Problem]:
+def _faults(settings: Settings, *, warning: bool) -> Iterator[Problem]:
     for fault in configured_steps(settings).faults:
-        if not fault.warning:
-            yield problem(fault.key, fault.rule, fault.remedy)
-
-
-def _oddities(settings: Settings) -> Iterator[Problem]:
-    for fault in configured_steps(settings).faults:
-        if fault.warning:
+        if fault.warning is warning:
             yield problem(fault.key, fault.rule, fault.remedy)
 
 
@@ -201,9 +198,9 @@ def _routers_fit(settings: Settings) -> Iterator[Problem]:
 
 TRANSFORM_PROBLEMS: Final = (
     Rule(("transforms", "predicates", "delta.enable", "format.class"), _routers_fit),
-    Rule(("transforms", "predicates"), _faults),
+    Rule(("transforms", "predicates"), partial(_faults, warning=False)),
 )
-TRANSFORM_WARNINGS: Final = (Rule(("transforms", "predicates"), _oddities),)
+TRANSFORM_WARNINGS: Final = (Rule(("transforms", "predicates"), partial(_faults, warning=True)),)
 
 
 _TIMES = ("Record", "RecordField")
@@ -220,7 +217,8 @@ def refused_by_plugins(settings: Settings) -> Iterator[Problem]:
         except InvalidValue as wrong:
             yield problem(key, mask(wrong.rule), wrong.remedy)
         else:
-            if key == "partitioner.class" and part.uses_time and not _has_times(settings):
+            timed = settings.given("timestamp.extractor") and settings.text("timestamp.extractor") in _TIMES
+            if key == "partitioner.class" and part.uses_time and not timed:
                 rule = f"must be {' or '.join(_TIMES)}: {name} makes directories of times, which must be the same whenever a file is made."
                 yield problem("timestamp.extractor", rule, "Set timestamp.extractor=Record.")
 
@@ -233,7 +231,3 @@ def _named(settings: Settings) -> Iterator[tuple[str, str, str, Settings | Confi
     for step in configured_steps(settings).steps:
         if step.transform.own:
             yield f"transforms.{step.transform.alias}.type", TRANSFORM_GROUP, step.transform.kind, step.transform
-
-
-def _has_times(settings: Settings) -> bool:
-    return settings.given("timestamp.extractor") and settings.text("timestamp.extractor") in _TIMES

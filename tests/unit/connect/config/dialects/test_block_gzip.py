@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.connect.config.dialects.block_gzip import SHARED, SUCCESSORS, block_gzip_translation
+from kafka_s3.connect.config.dialects.spelling import SHARED, SUCCESSORS, block_gzip_translation
 from kafka_s3.connect.config.option import Option, OptionStatus, default_of, parse
 from kafka_s3.connect.config.options.spellings import BLOCK_GZIP_OURS, BLOCK_GZIP_ROWS
 from kafka_s3.connect.config.options.table import OPTIONS

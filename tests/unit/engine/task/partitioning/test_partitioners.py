@@ -16,10 +16,10 @@ from kafka_s3.connect.naming.keys import ConnectNames
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects, Plain
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
-from kafka_s3.engine.task.partitioning.directories import InsideOnly
 from kafka_s3.engine.task.partitioning.partitioners import (
     DefaultPartitioner,
     FieldPartitioner,
+    InsideOnly,
     Partitioner,
     Schemaless,
     TimePartitioner,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.engine.task.read_counter import ReadCounter
+from kafka_s3.engine.task.dead_letters import ReadCounter
 from kafka_s3.model.files import Reason
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE

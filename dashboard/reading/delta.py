@@ -6,22 +6,182 @@ for a first answer a moment at most; later ones come behind them.
 
 from __future__ import annotations
 
+import io
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kafka_s3.engine.task.table_guard.columns import RESCUED
 from kafka_s3.followers.delta.planner import APP
-from kafka_s3.model.errors import StorageError
-from kafka_s3.store.store import ObjectStore
-from reading.answers import Answers
-from reading.delta_files import TableFiles, actions_of, begun, rows_of, stats_of, types_of
+from kafka_s3.model.errors import ObjectMissing, StorageError
+from kafka_s3.store.store import ObjectInfo, ObjectStore
+from reading.background import Answers
 from reading.frames import data_files
+
+MOST_FILES: Final = 200_000
+"""Of larger tables files and rows are not told: each takes some hundred bytes."""
+MOST_LISTED: Final = 20_000
+_COLUMNS: Final = ("add.path", "add.size", "add.stats", "txn.appId", "txn.version", "metaData.schemaString")
+Files = dict[str, tuple[int, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """The files of a table at a version: path, bytes, rows (None where the table does not say).
+
+    `positions` and `types` are what a checkpoint says of applications and columns; blank where there was none.
+    """
+
+    version: int
+    files: Files
+    positions: Mapping[str, int] = field(default_factory=dict)
+    types: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of all files, None where one does not say."""
+        counts = [rows for _, rows in self.files.values()]
+        return None if None in counts else sum(rows or 0 for rows in counts)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(size for size, _ in self.files.values())
+
+    def after(self, version: int, actions: Iterable[dict[str, Any]]) -> TableFiles | None:
+        """The files after the next version, None where they are too many to be held."""
+        files = dict(self.files)
+        for action in actions:
+            match action:
+                case {"remove": {"path": str(path)}}:
+                    files.pop(path, None)
+                case {"add": {"path": str(path), "size": int(size)} as add}:
+                    files[path] = (size, rows_of(stats_of(add)))
+        return TableFiles(version, files) if len(files) <= MOST_FILES else None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """The Parquet objects below a table's folder: how many, their bytes, and the keys; `whole` is false where there are more."""
+
+    keys: tuple[str, ...]
+    bytes: int
+    whole: bool
+
+
+def list_folder(store: ObjectStore, folder: str) -> FolderFiles:
+    """What lies below a table's folder, in the table or not, but for its log; at most MOST_LISTED objects. Raises StorageError."""
+    keys: list[str] = []
+    size = 0
+    for info in _objects(store, folder):
+        if len(keys) == MOST_LISTED:
+            return FolderFiles(tuple(keys), size, whole=False)
+        keys.append(info.key)
+        size += info.size
+    return FolderFiles(tuple(keys), size, whole=True)
+
+
+def _objects(store: ObjectStore, folder: str) -> Iterator[ObjectInfo]:
+    log = f"{folder}_delta_log/"
+    for start in ("", f"{folder}_delta_log0"):  # the log may be long, and is passed over
+        for info in store.list(folder, start_after=start):
+            if info.key.startswith(log) and not start:
+                break
+            if info.key.endswith(".parquet") and (start or info.key < log):
+                yield info
+        else:
+            if not start:
+                return
+
+
+def begun(store: ObjectStore, folder: str, *, first: int) -> TableFiles | None:
+    """The files of a table at its newest checkpoint, else before its first version; None where they cannot be told.
+
+    `first` is the lowest version that is there. Raises StorageError.
+    """
+    log = f"{folder}_delta_log/"
+    try:
+        last = json.loads(store.get(f"{log}_last_checkpoint"))
+        version = int(last["version"])
+        if not last.get("parts") and not last.get("v2Checkpoint"):
+            return read_checkpoint(store.get(f"{log}{version:020d}.checkpoint.parquet"), version)
+    except ObjectMissing:
+        return TableFiles(-1, {}) if first == 0 else None
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
+        pass
+    except StorageError as error:
+        if "larger than" not in str(error):
+            raise
+    return None
+
+
+def read_checkpoint(content: bytes, version: int) -> TableFiles | None:
+    """A checkpoint's files, None where there are more than MOST_FILES. Raises pyarrow's own error where it is damaged."""
+    file = pq.ParquetFile(io.BytesIO(content))
+    if file.metadata.num_rows > MOST_FILES:
+        return None
+    files: Files = {}
+    positions: dict[str, int] = {}
+    types: tuple[tuple[str, str], ...] = ()
+    for batch in file.iter_batches(columns=list(_COLUMNS)):
+        for row in batch.to_pylist():
+            add, txn, meta = row.get("add"), row.get("txn"), row.get("metaData")
+            if add and add.get("path"):
+                files[add["path"]] = (add["size"], rows_of(stats_of(add)))
+            if txn and txn.get("appId"):
+                positions[txn["appId"]] = txn["version"]
+            if meta and meta.get("schemaString"):
+                types = tuple(types_of(meta["schemaString"]))
+    return TableFiles(version, files, positions, types)
+
+
+def actions_of(content: bytes) -> Iterator[dict[str, Any]]:
+    """The actions of a version; what is no JSON says nothing."""
+    for line in content.splitlines():
+        try:
+            action = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(action, dict):
+            yield action
+
+
+def types_of(schema: str) -> Iterator[tuple[str, str]]:
+    """The columns of a schema as Delta writes it: names, and types as texts."""
+    try:
+        for one in json.loads(schema)["fields"]:
+            yield str(one["name"]), type_text(one)
+    except (KeyError, TypeError, ValueError):
+        return
+
+
+def type_text(field: Any) -> str:
+    """The type of a column as Delta writes it, as a text."""
+    kind = field["type"]
+    return kind if isinstance(kind, str) else json.dumps(kind, separators=(",", ":"))
+
+
+def stats_of(add: dict[str, Any]) -> dict[str, Any]:
+    """What the table says of a file's rows."""
+    try:
+        found = json.loads(add.get("stats") or "{}")
+    except (ValueError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def rows_of(stats: dict[str, Any]) -> int | None:
+    """The number of rows."""
+    rows = stats.get("numRecords")
+    return rows if isinstance(rows, int) else None
+
 
 NEWEST: Final = 300
 KEPT_S: Final = 15.0
@@ -140,24 +300,15 @@ def read_table(store: ObjectStore, folder: str, sink: str, *, before: TableLog, 
     return made.log(keys[-1] if keys else before.last)
 
 
-@dataclass(slots=True)
 class _Reading:
     """A table's log as it is read on, version by version."""
 
-    sink: str
-    before: TableLog
-    base: TableFiles | None
-    versions: list[TableVersion] = field(init=False)
-    columns: list[ColumnsAt] = field(init=False)
-    position: int = field(init=False)
-    files: TableFiles | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.versions, self.columns = list(self.before.versions), list(self.before.columns)
-        self.position = max(self.before.position, self.base.positions.get(f"{APP}{self.sink}", -1) if self.base else -1)
-        self.files = self.base or self.before.files
-        if self.base is not None and self.base.types:
-            self.columns.append(ColumnsAt(self.base.version, self.base.types))
+    def __init__(self, sink: str, before: TableLog, base: TableFiles | None) -> None:
+        self.sink, self.versions, self.columns = sink, list(before.versions), list(before.columns)
+        self.position = max(before.position, base.positions.get(f"{APP}{sink}", -1) if base else -1)
+        self.files = base or before.files
+        if base is not None and base.types:
+            self.columns.append(ColumnsAt(base.version, base.types))
 
     def skip(self, first: int) -> None:
         """The versions below this one are not read: files can be told only from a checkpoint at or behind them."""
@@ -165,7 +316,6 @@ class _Reading:
             self.files = None
 
     def take(self, number: int, actions: list[dict[str, Any]]) -> None:
-        """The next version."""
         found = TableVersion(number)
         for action in actions:
             found = self._action(found, action)
@@ -174,7 +324,6 @@ class _Reading:
             self.files = self.files.after(number, actions)
 
     def log(self, last: str) -> TableLog:
-        """What was read."""
         return TableLog(tuple(self.versions[-NEWEST:]), tuple(self.columns[-NEWEST:]), self.position, self.files, last)
 
     def _action(self, found: TableVersion, action: dict[str, Any]) -> TableVersion:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files import state_object
+from kafka_s3.engine.open_files import states
 from kafka_s3.engine.open_files.spill import Spilled, SpillFile
-from kafka_s3.engine.open_files.state_object import (
+from kafka_s3.engine.open_files.states import (
+    OpenFileStates,
     StateBytes,
     StateContent,
     StateUnusable,
@@ -22,7 +23,6 @@ from kafka_s3.engine.open_files.state_object import (
     in_memory,
     opened_state,
 )
-from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.tasks import OpenState
@@ -35,8 +35,8 @@ STATE = {"identity": "this configuration", "table": "two columns", "start": 4}
 @pytest.fixture(params=["in memory", "on local disk"], autouse=True)
 def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "on local disk":
-        monkeypatch.setattr(state_object, "IN_MEMORY", 0)
-        monkeypatch.setattr(state_object, "FETCHED_BYTES", 7)
+        monkeypatch.setattr(states, "IN_MEMORY", 0)
+        monkeypatch.setattr(states, "FETCHED_BYTES", 7)
 
 
 def put(store: MemoryStore, document: dict[str, Any], content: StateBytes) -> OpenState:
@@ -84,7 +84,7 @@ def test_an_upload_goes_on_from_local_disk_where_its_bytes_wait_already(tmp_path
     with opened_state(store, state, tmp_path) as document:
         waits_on_disk = isinstance(document["upload"]["waiting"], Spilled)
         resumed.append(FileUpload.resumed(store, document["upload"], part_size=100))
-    assert waits_on_disk == (resumed[0].in_memory() == 0) == (state_object.IN_MEMORY == 0)
+    assert waits_on_disk == (resumed[0].in_memory() == 0) == (states.IN_MEMORY == 0)
     resumed[0].add(b"new")
     store.complete_upload(resumed[0].finish())
     assert store.get("key") == b"on disk, in memory, new"
@@ -121,7 +121,7 @@ def test_a_state_of_an_earlier_version_is_not_read_and_its_uploads_can_be_ended(
 
 
 def test_too_much_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_object, "MOST_BYTES", 100)
+    monkeypatch.setattr(states, "MOST_BYTES", 100)
     content = StateBytes(tmp_path)
     content.keep([b"x" * 60])
     with pytest.raises(CannotPause, match="open files hold 120 bytes, more than 100"):
