@@ -112,7 +112,7 @@ def commands(sink: Sink) -> dict[str, list[str]]:
         "sweep": ["sweep", path, "--dry-run", "--older-than", "1s"],
         "migrate": ["migrate", path],
         "restore": ["restore", path, "--to-topic", "hostile-back", "--dry-run"],
-        "simulate": ["simulate", path],
+        "simulate": ["simulate", path, "--hours", "1"],
         "delta check": ["delta", "check", path],
         "ddl": ["ddl", path, "--engine", "athena"],
         "iam": ["iam", path],

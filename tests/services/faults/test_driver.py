@@ -461,8 +461,7 @@ def test_spark_tries_tasks_again_whose_worker_or_executor_was_killed_and_nothing
         traces = tmp_path / f"{victim}-traces"
         assert dying_task.struck(traces)[0] == victim
         assert max(dying_task.attempts(traces)) > 0, "Spark tried no task again"
-    orphans = {key.split("/")[1] for key, _ in pending(here)}
-    assert orphans == set(topics)
+    assert {key.split("/")[1] for key, _ in pending(here)} <= set(topics)  # the sink ends what it learns of itself
     for name in topics:
         assert_exactly_once(here, name, partitions=2)
     assert_swept(here, config)

@@ -34,7 +34,7 @@ def test_a_broker_that_is_killed_while_it_is_read_costs_no_record(
         eventually(lambda: len(here.bucket.data_keys()) >= 2)
         for _ in range(3):
             time.sleep(draw.uniform(0.1, 2))
-            for broker in processes("kafka.Kafka"):
+            for broker in processes("java", "kafka.Kafka"):
                 broker.send_signal(signal.SIGKILL)
             time.sleep(draw.uniform(0, 3))
             here.kafka.restart()
@@ -74,16 +74,16 @@ def test_workers_that_are_killed_while_open_files_are_kept_cost_no_record(
 
 
 def workers() -> list[psutil.Process]:
-    """The Python workers that Spark's daemon has forked for tasks."""
-    return [worker for daemon in processes("run.spark.daemon") for worker in daemon.children()]
+    """The Python workers that Spark's daemon has forked for tasks: their command is the daemon's."""
+    daemons = processes("python", "run.spark.daemon")
+    return [worker for worker in daemons if worker.ppid() in {daemon.pid for daemon in daemons}]
 
 
-def processes(named: str) -> list[psutil.Process]:
-    """This test's descendants in whose command a word is, but for those that they have forked: these have the same command."""
+def processes(name: str, argument: str) -> list[psutil.Process]:
+    """This test's descendants of a program with that argument."""
     found = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            parent = process.parent()
-            if named in " ".join(process.cmdline()) and (parent is None or named not in " ".join(parent.cmdline())):
+            if name in process.name() and argument in " ".join(process.cmdline()):
                 found.append(process)
     return found
