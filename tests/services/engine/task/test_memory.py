@@ -135,7 +135,9 @@ def test_keeping_open_files_holds_no_more_memory_than_writing_them(
 
     assert (kept["files"], kept["records"]) == (at_once["files"], at_once["records"]) == (directories, 50_000)
     assert kept["states"][0] > 40 << 20
-    assert kept["peak_mb"] < at_once["peak_mb"] + 40  # of threads that meet by chance; what it held before was twice as much
+    assert (
+        kept["peak_mb"] < at_once["peak_mb"] + 40
+    )  # of threads that meet by chance; what it held before was twice as much
 
 
 def _child(config: dict[str, str], ends: list[int], directories: int) -> dict[str, Any]:
