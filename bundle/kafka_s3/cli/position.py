@@ -295,7 +295,7 @@ def migrate(
     """Compare the connector's group offsets with its objects and take over where it stopped."""
     by_hand = offsets_given(offsets or [])
     brokers, log = opened(settings)
-    check_log_empty(log)
+    check_log_empty(log.load())
     found = survey(settings, brokers, store=log.store, group=group or group_of(settings))
     plan, out = takeover(found, by_hand), console(stderr=output is OutputFormat.JSON)
     if output is OutputFormat.JSON:

@@ -30,6 +30,7 @@ from kafka_s3.connect.config.classes import TIME_PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import index_key_of, normal_prefix, read_block_key
 from kafka_s3.engine.log.entry import CommitEntry, Progress
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.errors import KafkaUnavailable, ObjectMissing, SinkError
 from kafka_s3.model.files import Role
@@ -506,9 +507,8 @@ def takeover(found: Survey, offsets: Mapping[TopicPartition, int]) -> Takeover:
     return Takeover(found, tuple(decisions))
 
 
-def check_log_empty(log: CommitLog) -> None:
+def check_log_empty(state: LogState) -> None:
     """Raises MigrationRefused where the sink has read records already: the log knows better than a group it has left behind."""
-    state = log.load()
     if state.totals.read or state.totals.files:
         raise MigrationRefused(
             f"The commit log holds {state.version + 1} entries and {state.totals.files:,} files already: this sink has taken over. "
@@ -542,10 +542,13 @@ def check_stopped(found: Survey) -> None:
 
 
 def apply(plan: Takeover, log: CommitLog, brokers: Brokers) -> CommitEntry | None:
-    """Writes the positions as the log's first, None where it has them already. Raises MigrationRefused, CommitError, SourceError."""
-    check_log_empty(log)
+    """Writes the positions as the log's first, None where it has them already. Raises MigrationRefused, CommitError, SourceError.
+
+    A driver may start meanwhile: whether the log is empty is checked again once nobody else can write it.
+    """
+    check_log_empty(log.load())
     check_decided(plan)
-    return write_positions(log, brokers, plan.positions)
+    return write_positions(log, brokers, plan.positions, check=check_log_empty)
 
 
 def _names(things: Sequence[object] | Mapping[TopicPartition, object]) -> str:

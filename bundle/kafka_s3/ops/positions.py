@@ -7,7 +7,7 @@ driver is at work, as one that starts writes an entry of its own, and one that r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -204,11 +204,16 @@ def written_ago(log: CommitLog, *, now_ms: int, within_ms: int) -> int | None:
 
 
 def write_positions(
-    log: CommitLog, brokers: Brokers, positions: Mapping[TopicPartition, Progress | int]
+    log: CommitLog,
+    brokers: Brokers,
+    positions: Mapping[TopicPartition, Progress | int],
+    *,
+    check: Callable[[LogState], None] | None = None,
 ) -> CommitEntry | None:
     """Claims the log and moves the frontiers with one entry, which it gives; None where all stand there already.
 
-    An offset keeps what the log knows beside the frontier, a Progress replaces it. Raises CommitError, SourceError, TopicRecreated.
+    An offset keeps what the log knows beside the frontier, a Progress replaces it. `check` may refuse, by what it raises, the state in
+    which the log was claimed: no driver changes that any more. Raises CommitError, SourceError, TopicRecreated.
     """
     cluster = brokers.cluster_id()
     topics = brokers.describe(sorted({tp.topic for tp in positions}))
@@ -217,6 +222,8 @@ def write_positions(
     committer = Committer(log, rewrite_of_move(targets, brokers))
     committer.claim(cluster)
     state = log.state
+    if check is not None:
+        check(state)
     moves = moves_to(state, targets)
     if not moves:
         return None

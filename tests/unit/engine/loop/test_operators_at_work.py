@@ -25,6 +25,7 @@ from tests.unit.engine.loop.test_interleavings import BAD, GOOD, PARTITIONS, Cas
 __all__ = ["one_at_a_time"]
 SOME, MANY, CHUNK = 10, 610, 100
 GROUP = "connect-orders"
+MOST_MIGRATIONS = 6
 Offsets = Mapping[TopicPartition, set[int]]
 
 
@@ -91,7 +92,7 @@ class MovedCase(Case):
 
 
 class MigratedCase(Case):
-    """As `Case`; the log is empty at first, and someone applies a migration while the first drivers start."""
+    """As `Case`; the log is empty at first, and people apply migrations while the first drivers start, and once they are at work."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -105,6 +106,11 @@ class MigratedCase(Case):
             for _ in range(self.run.draw.randint(1, 2)):
                 self.migrations.append(self.run.start(self.world.store, self._migrated))
         return super()._driver(change, last=last)
+
+    def _event(self) -> None:
+        if len(self.migrations) < MOST_MIGRATIONS and self.run.draw.random() < 0.5:
+            self.migrations.append(self.run.start(self.world.store, self._migrated))
+        super()._event()
 
     def _migrated(self, process: Process) -> None:
         settings = settings_with(0, self.codec)
