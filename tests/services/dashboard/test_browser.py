@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LINKS = "[data-testid=stPageLink] a"
 PAGES = {
-    "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "delta": "Delta tables",
+    "": "Fleet", "overview": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "delta": "Delta tables",
     "commits": "Commits", "configuration": "Configuration",
 }  # fmt: skip
 NAMELESS = """
@@ -102,7 +102,7 @@ def test_every_page_opens_without_a_complaint_and_asks_nobody_but_its_server(bro
     assert hosts(browser) == {browser.url.removeprefix("http://")}
     assert browser.driver.execute_script(NAMELESS) == []
     assert browser.driver.execute_script("return document.documentElement.lang") == "en"
-    browser.shot(page or "overview")
+    browser.shot(page or "fleet")
 
 
 def test_the_figures_are_those_of_the_commit_log(
@@ -155,7 +155,7 @@ def test_another_page_keeps_what_was_chosen_in_this_tab_and_in_another_one(
     browser.visit(sink=config["name"], zone="Asia/Kolkata")
     assert browser.driver.title == title
     assert len(browser.find(LINKS)) == len(PAGES)
-    for place in (1, 0, 1):
+    for place in (2, 1, 2):
         browser.find(LINKS)[place].click()
         heading = f"{list(PAGES.values())[place]} \u00b7 {config['name']}"
         browser.until(lambda heading=heading: heading in browser.text(), what=heading)  # type: ignore[misc]
@@ -163,12 +163,12 @@ def test_another_page_keeps_what_was_chosen_in_this_tab_and_in_another_one(
     assert browser.driver.current_url.count("sink=") < 2
 
     first = browser.driver.current_window_handle
-    ActionChains(browser.driver).key_down(Keys.CONTROL).click(browser.find(LINKS)[0]).key_up(Keys.CONTROL).perform()
+    ActionChains(browser.driver).key_down(Keys.CONTROL).click(browser.find(LINKS)[1]).key_up(Keys.CONTROL).perform()
     browser.until(lambda: len(browser.driver.window_handles) == 2, what="another tab")
     assert heading in browser.text()
     browser.driver.switch_to.window(browser.driver.window_handles[-1])
     try:
-        browser.until(lambda: f"{PAGES['']} \u00b7 {config['name']}" in browser.text(), what="its page")
+        browser.until(lambda: f"{PAGES['overview']} \u00b7 {config['name']}" in browser.text(), what="its page")
         assert browser.driver.title == title
         assert browser.driver.current_url.count("zone=Asia") == 1
     finally:
@@ -202,7 +202,7 @@ def test_the_export_holds_every_letter_and_no_formula(browser: Browser) -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        page if page in ("", "layout", "dead-letters") else pytest.param(page, marks=pytest.mark.nightly)
+        page if page in ("overview", "layout", "dead-letters") else pytest.param(page, marks=pytest.mark.nightly)
         for page in PAGES
     ],
 )
@@ -211,7 +211,7 @@ def test_every_page_fits_a_phone(browser: Browser, page: str) -> None:
     browser.visit(page)
     assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= 390
     assert browser.driver.execute_script("return document.querySelector('[data-testid=stMain]').scrollWidth") <= 390
-    if page == "":
+    if page == "overview":
         browser.shot("phone")
     browser.screen(1360, 1000)
 

@@ -80,7 +80,7 @@ def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -
     assert world.sink.poll_and_commit()
     found = read(metrics)
     assert found["kafka_s3_lag_records{orders}"] == 5, "open files are no objects"
-    assert found["kafka_s3_unread_records{orders}"] == 0
+    assert found["kafka_s3_unread_records{orders}"] == 2, "too few to be read yet"
     assert found["kafka_s3_lag_seconds{orders}"] == 0
     assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 7
     world.add(range(5, 101))
