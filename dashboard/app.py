@@ -19,7 +19,7 @@ from figures.fleet import by_urgency
 from figures.text import plain
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from page import controls, resources, states
+from page import controls, parts, resources, states
 from page.scene import scene
 from reading.background import PAGES_FIRST
 from reading.place import LOGIN, surroundings
@@ -89,7 +89,10 @@ def _all_sinks(variables: resources.Variables, pages: list[Any]) -> None:
 def _draw_all(variables: resources.Variables, sink_page: Any) -> None:
     try:
         with PAGES_FIRST.drawing():
+            parts.begin_export()
             fleet.render(variables, sink_page)
+            if not fleet.on_wall():
+                parts.export("sinks")
     except SinkError as error:
         states.refused(str(error))
 
@@ -117,7 +120,9 @@ def _draw(view: ModuleType, variables: resources.Variables, chosen: controls.Cho
             now = scene(variables, chosen)
             if not states.blocked(now):
                 states.banners(now)
+                parts.begin_export()
                 view.render(now)
+                parts.export(chosen.sink)
     except SinkError as error:
         states.refused(str(error))
     except Exception:  # whatever it is, the reader gets a sentence; the operator finds the rest in the log

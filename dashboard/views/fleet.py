@@ -13,7 +13,7 @@ from figures.text import ago
 from kafka_s3.engine.control.status import health
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import now_ms
-from page import resources, states
+from page import parts, resources, states
 from reading.reader import SILENT_S
 from reading.watch import Sight
 
@@ -59,6 +59,7 @@ def render(variables: resources.Variables, sink_page: Any) -> None:
     if not sight.sinks:
         states.no_sinks(at, sight)
         return
+    parts.offer("Sinks of the bucket", fleet(by_urgency(sight.sinks)).drop(columns=["day", "well"]))
     opened = _table(key=TABLE, data=_document(sight, str(at.place)), on_opened_change=lambda: None).opened
     if opened:
         st.switch_page(sink_page, query_params={"sink": opened})

@@ -12,7 +12,7 @@ from figures.data import MEASURED, delays
 from figures.fleet import delay_text, last_commit_ms
 from figures.text import ago, duration_text, plain, size_text, size_unit, unit_of
 from kafka_s3.engine.control.status import Lag, SinkState
-from page import parts, states
+from page import parts, states, timeline
 from page.scene import Scene
 
 TITLE: Final = "Overview"
@@ -123,7 +123,8 @@ def _throughput(scene: Scene) -> None:
         drawn = charts.bars_over_time(
             found, "records", by="topic", axis=scene.axis, titles=(f"records per {step}", "topic"), domain=domain
         )
-        parts.chart(
+        timeline.chart(
+            scene,
             drawn,
             name=f"Records written per {step} and topic",
             key="records-chart",
@@ -134,11 +135,13 @@ def _throughput(scene: Scene) -> None:
         drawn = charts.bars_over_time(
             sizes, "bytes", by="topic", axis=scene.axis, titles=(f"{unit} per {step}", "topic"), domain=domain
         )
-        parts.chart(
+        timeline.chart(
+            scene,
             drawn,
             name=f"Bytes written per {step} and topic",
             key="bytes-chart",
         )
+    timeline.legend(scene)
 
 
 def _coloured(scene: Scene, shown: list[str]) -> list[str]:
@@ -169,7 +172,7 @@ def _delay(scene: Scene) -> None:
         limit=None if most is None else most / unit_ms,
     )  # fmt: skip
     last = duration_text(float(found["slow_ms"].iloc[-1]))
-    parts.chart(drawn, name="Delay of records over time", key="delay-chart")
+    timeline.chart(scene, drawn, name="Delay of records over time", key="delay-chart")
     limit = f"The limit is {duration_text(most)}" if most else "No limit is set"
     st.caption(
         f"At the commits of each {duration_text(scene.window.step_ms)}; 95 % of the last records were below {last}. "

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 LINKS = "[data-testid=stPageLink] a"
 PAGES = {
-    "": "Fleet", "overview": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "delta": "Delta tables",
-    "commits": "Commits", "configuration": "Configuration",
+    "": "Fleet", "overview": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout",
+    "delta": "Delta tables", "commits": "Commits", "configuration": "Configuration",
 }  # fmt: skip
 NAMELESS = """
 const shown = one => one.getClientRects().length > 0;
@@ -240,3 +241,47 @@ def test_new_commits_appear_without_the_page_being_drawn_anew(
     browser.until(lambda: browser.figures().get("Records written") == "41", what="the new record")
     assert browser.driver.execute_script("return window.before.isConnected")
     assert browser.troubles() == []
+
+
+def test_dragging_over_a_chart_sets_the_range_of_the_page(
+    browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
+) -> None:
+    _, _, config = real
+    browser.screen(1360, 1000)
+    browser.visit(sink=config["name"], range="1 hour", refresh="off")
+    css = "[data-testid=stVegaLiteChart] canvas"
+    browser.until(lambda: len(browser.find(css)) >= 3, what="the charts")
+    chart = browser.find(css)[-1]
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
+    width = chart.size["width"]
+    drag = ActionChains(browser.driver).move_to_element_with_offset(chart, -width // 6, -40).click_and_hold()
+    drag.move_by_offset(width // 6, 0).move_by_offset(width // 6, 0).release().perform()
+    browser.until(lambda: "range=from" in browser.driver.current_url, what="the range in the address")
+    address = browser.driver.current_url
+    assert "from=2" in address
+    assert "to=2" in address
+    browser.until(lambda: "From" in browser.text(), what="its fields in the sidebar")
+    assert browser.troubles() == []
+
+
+def test_a_chart_marks_what_changed_and_everything_shown_can_be_exported(
+    browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
+) -> None:
+    _, topic, config = real
+    for old in browser.downloads.glob("*Topics-with*"):
+        old.unlink()
+    browser.visit(sink=config["name"], refresh="off")
+    browser.until(lambda: "Marks: a change of state" in browser.text(), what="what the marks mean")
+    opener = next(one for one in browser.find("[data-testid=stExpander] summary") if "Export" in one.text)
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", opener)
+    opener.click()
+    buttons = "[data-testid=stDownloadButton] button"
+    browser.until(lambda: len(browser.find(buttons)) == 2, what="both forms")
+    for place, ending in enumerate(("csv", "parquet")):
+        browser.find(buttons)[place].click()
+        browser.until(lambda ending=ending: bool(list(browser.downloads.glob(f"*.{ending}"))), what=ending)  # type: ignore[misc]
+    (parquet,) = browser.downloads.glob("*.parquet")
+    shown = pd.read_parquet(parquet)
+    assert shown["Topic"].tolist() == [topic]
+    with parquet.with_suffix(".csv").open() as file:
+        assert [row["Topic"] for row in csv.DictReader(file)] == [topic]
