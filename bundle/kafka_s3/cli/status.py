@@ -163,7 +163,7 @@ def watch(
     ] = None,
     every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two looks.")] = 30,
 ) -> None:
-    """Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."""
+    """Look at all sinks of a bucket again and again, and notify a webhook or a command whenever the state of one changes."""
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise usage_error("--webhook", "****", "is no address.", "Write https://...")
     words = shlex.split(command or "")

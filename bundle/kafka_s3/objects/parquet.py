@@ -1,7 +1,7 @@
 """How are records written as Parquet? Connect's mapping for values with a schema (SEMANTICS A8.3), inference for schemaless JSON.
 
 Rows wait as Arrow tables until a row group is full; a file with an inferred schema takes its columns from its first row group, and
-`fits` tells the writer when later rows need other columns, so that it rolls the file.
+`fits` answers whether later rows need other columns; the writer then rolls the file.
 
 Several processes may write one file, each some row groups behind the bytes that are there, and the last one a footer for all. A piece is
 written as if it were the whole file: blanks that nobody keeps stand for the bytes in front of it, so that its footer counts positions
@@ -156,7 +156,7 @@ def parquet_format(codec: str, options: AvroOptions) -> Format:
         "parquet",
         extension,
         partial(ParquetFile, codec=arrow_codec, options=options),
-        _fit,
+        _accept,
         stops_original=_kills_original,
     )
 
@@ -165,7 +165,7 @@ def _kills_original(run: Run) -> bool:
     return run.schema is None or run.schema.kind is not SchemaType.STRUCT
 
 
-def _fit(run: Run) -> Values | str:
+def _accept(run: Run) -> Values | str:
     if isinstance(run.values, JsonText):
         inferred = run.values.table is not None
         return run.values if inferred else "Parquet cannot hold schemaless values (see value.schema.inference)."

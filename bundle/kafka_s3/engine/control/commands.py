@@ -21,7 +21,7 @@ from kafka_s3.store.store import ObjectStore
 
 FORMAT: Final = 1
 LOOK_EVERY_MS: Final = 1000
-_UNREADABLE: Final = "What is asked of the sink cannot be told:"
+_UNREADABLE: Final = "The request to the sink cannot be read:"
 _log = logging.getLogger(__name__)
 
 

@@ -106,7 +106,7 @@ class SinkSnapshot:
         beat = self.heartbeat
         if beat is None or (beat.looked_ms is None and not beat.lag):
             return Lag()
-        exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.standing
+        exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.open_problems
         return Lag(sum(beat.lag.values()), beat.looked_ms, exact)
 
 
@@ -190,7 +190,7 @@ def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, 
 
 def _lag_sentence(known: SinkSnapshot) -> str:
     lag, heartbeat = known.lag, known.heartbeat
-    all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.standing
+    all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.open_problems
     if all_looked_at and lag.records is not None:
         return f"Lag when it ended: {lag.records:,} records."
     if lag.number is None:
@@ -207,7 +207,7 @@ def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
     yield from filter(None, [_lag_text(known, limits.lag)])
     if heartbeat is None:
         return
-    yield from heartbeat.standing
+    yield from heartbeat.open_problems
     if heartbeat.lag_grew >= GREW_OFTEN and not heartbeat.ended:
         yield f"it falls behind: after each of the last {heartbeat.lag_grew} looks that followed a commit its lag was higher"
     yield from filter(None, [dead_letters_text(heartbeat.recent, limits), delay_text(heartbeat.delay, limits)])
@@ -264,11 +264,11 @@ def _without_heartbeat(known: SinkSnapshot) -> tuple[SinkState, str]:
     if _nothing_committed(known):
         how = "created, not started yet." if known.configured else "nothing committed, and no heartbeat."
         return SinkState.PROVISIONING, how
-    return SinkState.UNKNOWN, "there is a commit log but no heartbeat: whether it runs cannot be told."
+    return SinkState.UNKNOWN, "there is a commit log but no heartbeat: whether it runs is not known."
 
 
 def _stale(known: SinkSnapshot, heartbeat: Heartbeat) -> str:
-    text = f"last heard of {age(known.seen_ms - heartbeat.beat_ms)} ago (pid {heartbeat.pid} on {heartbeat.host})"
+    text = f"last heartbeat {age(known.seen_ms - heartbeat.beat_ms)} ago (pid {heartbeat.pid} on {heartbeat.host})"
     epoch = known.log.epoch if known.log else 0
     if 0 < heartbeat.epoch < epoch:
         return f"{text}; another driver, without heartbeat, has taken the log over since (epoch {epoch})."
@@ -356,7 +356,7 @@ def all_snapshots(store: ObjectStore, prefix: str, *, seen_ms: int) -> list[Sink
 def _near(store: ObjectStore, paths: StatePaths, beat: Heartbeat | None) -> tuple[Set[str], Sequence[str]] | None:
     """The names of a sink's objects beside its log, and the keys of the heartbeat's entry and of those since.
 
-    None where the heartbeat does not tell the totals up to its entry, or the entries are many.
+    None where the heartbeat lacks the totals up to its entry, or the entries are many.
     """
     if beat is None or beat.totals is None:
         return None

@@ -199,7 +199,7 @@ class CommitLog:
                 _log.info("entry is put again", extra={"facts": {"version": entry.version, "reason": str(error)}})
         else:
             raise CommitUnknown(
-                f"It cannot be told whether commit entry {key} was written: {unknown} {FINDS_OUT}"
+                f"It is not known whether commit entry {key} was written: {unknown} {FINDS_OUT}"
             ) from unknown
         self._advance(entry)
 
@@ -336,7 +336,7 @@ class CommitLog:
             raise CommitUnknown(f"Commit entry {key} was refused as existing, but is not there.") from error
         except StorageUnavailable as error:
             # not to be tried again as it is: our own entry would be met as a stranger's
-            raise CommitUnknown(f"It cannot be told who wrote commit entry {key}: {error} {FINDS_OUT}") from error
+            raise CommitUnknown(f"It is not known who wrote commit entry {key}: {error} {FINDS_OUT}") from error
         if found.commit_id != entry.commit_id:
             _log.info("fenced", extra={"facts": {"epoch": entry.epoch, "by_epoch": found.epoch, "by": found.driver}})
             raise Fenced(

@@ -74,7 +74,7 @@ SINK: Final = (
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
     Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
-           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each look.", _GROUP),
+           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each poll.", _GROUP),
     Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
            "is off.", _GROUP, valid=Range(0)),
     Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "
@@ -134,7 +134,7 @@ DELTA: Final = (
 )  # fmt: skip
 FOLLOWERS: Final = (
     Option("glue.database.name", Type.STRING, "", "A database of the AWS Glue Data Catalog in which each topic is kept as a table: its "
-           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log tells what "
+           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log has what "
            "came before. Blank: none.", _GROUP),
     Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
            "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "
