@@ -478,7 +478,7 @@ class RoutedNames(ObjectNames):
 
 
 @dataclass(frozen=True, slots=True)
-class RewrittenNames(ObjectNames):
+class RemadeNames(ObjectNames):
     """Other names, but for one extension, which has this key: that of a file that is made again."""
 
     inner: ObjectNames

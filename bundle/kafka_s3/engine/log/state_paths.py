@@ -36,8 +36,8 @@ class StatePaths:
         """The key of the marker that names the last entry of an epoch whose objects are visible."""
         return f"{self.root}published/{epoch:020d}.json"
 
-    def rewrite(self, version: int, lost: str) -> str:
-        """The key of what counts of a rewritten object of entry `version`; `lost` is a digest of the id of the upload that was gone."""
+    def remade(self, version: int, lost: str) -> str:
+        """The key of what counts of an object of entry `version` that was made again; `lost` is a digest of the lost upload's id."""
         return f"{self.root}again/{version:020d}-{lost}.json"
 
     def dead_letters_of(self, topic: str) -> str:

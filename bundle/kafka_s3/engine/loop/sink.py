@@ -29,7 +29,7 @@ from typing import Final
 from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.rewrites import Rewrite
+from kafka_s3.engine.log.remade import Remake
 from kafka_s3.engine.loop.committer import Committer, PhaseTimes, Recovery
 from kafka_s3.engine.loop.failures import Background, Outage, PartitionFailures, Retries, Retry, at_once
 from kafka_s3.engine.loop.followers import Followers
@@ -94,7 +94,7 @@ class Sink:
         data_keys: DataKeys,
         observer: Observer,
         resume: Resume | None = None,
-        rewrite_replays: Rewrite | None = None,
+        remake_replays: Remake | None = None,
         open_states: OpenStates | None = None,
         background: Background = at_once,
     ) -> None:
@@ -110,7 +110,7 @@ class Sink:
         self._outage = Outage(behaviour.lost, observer, clock_ms, self.failures.is_final)
         self.committer = Committer(
             log,
-            Recovery(brokers, source, store, behaviour.lost, rewrite_replays),
+            Recovery(brokers, source, store, behaviour.lost, remake_replays),
             followers,
             observer,
             self._phases,

@@ -18,7 +18,7 @@ from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, Le
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import LogFold, Reset, Segment
 from kafka_s3.engine.log.history import read_history
-from kafka_s3.engine.log.rewrites import UNPUBLISHED
+from kafka_s3.engine.log.remade import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
 from kafka_s3.engine.task.worker import Pipeline

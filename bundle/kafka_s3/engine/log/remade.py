@@ -1,8 +1,8 @@
-"""What does an entry say of objects that had to be rewritten, or could not be? Parts and size of what is there now, and gaps.
+"""What does an entry say of objects that had to be made again, or could not be? Parts and size of what is there now, and gaps.
 
 A compressed file that was kept open between tasks has other bytes than one that is written in one go; what reads by size (`verify`, Delta
 tables) would take the object for one that was overwritten. So the entry is put again, with the same commit id, before the new uploads are
-completed. While a driver is being replaced two may rewrite the same object:
+completed. While a driver is being replaced two may make the same object:
 `<state.prefix>/<sink>/again/%020d-<hash of the lost upload>.json` is put with `If-None-Match: *` first, and the facts that are there count
 for both.
 """
@@ -23,13 +23,13 @@ from kafka_s3.model.offsets import Gap, OffsetSet
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 UNPUBLISHED: Final = "unpublished"
-"""Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to rewrite it from."""
+"""Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to make it from."""
 _HOLDING: Final = frozenset({Role.VALUE, Role.KEY, Role.DEAD_LETTER})
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
-    """Files that were rewritten, with their new uploads, and those that are lost: neither upload nor records are there any more.
+class Remade:
+    """Files that were made again, with their new uploads, and those that are lost: neither upload nor records are there any more.
 
     A file that is in neither is left out on purpose: its records are going to be read again.
     """
@@ -38,34 +38,34 @@ class Rewritten:
     lost: Sequence[DataFile] = ()
 
 
-Rewrite = Callable[[CommitEntry, list[DataFile]], Rewritten]
-"""Rewrites files of an entry whose uploads are gone. Raises OffsetsLost, CommitError where that cannot be done."""
+Remake = Callable[[CommitEntry, list[DataFile]], Remade]
+"""Makes files of an entry again whose uploads are gone. Raises OffsetsLost, CommitError where that cannot be done."""
 
 
 def with_files(entry: CommitEntry, files: Iterable[DataFile]) -> CommitEntry:
     """The entry with these in place of its own of the same keys, and totals to match."""
-    rewritten = {file.key: file for file in files}
-    found = tuple(rewritten.get(file.key, file) for file in entry.files)
+    again = {file.key: file for file in files}
+    found = tuple(again.get(file.key, file) for file in entry.files)
     more = sum(file.bytes for file in counted(found)) - sum(file.bytes for file in counted(entry.files))
     return replace(entry, files=found, totals=replace(entry.totals, bytes=entry.totals.bytes + more))
 
 
 def has_other_bytes(entry: CommitEntry, made: Iterable[DataFile]) -> bool:
-    """Whether an object that was rewritten differs from the one that the entry counts."""
+    """Whether an object that was made again differs from the one that the entry counts."""
     before = {file.key: file for file in entry.files}
     pairs = ((file, before[file.key]) for file in made)
     return any((file.upload.parts, file.bytes) != (old.upload.parts, old.bytes) for file, old in pairs)
 
 
-def agree_on_rewrites(
+def agree_on_remade(
     store: ObjectStore, paths: StatePaths, entry: CommitEntry, *, made: Iterable[DataFile]
 ) -> list[DataFile]:
-    """What counts of files that were rewritten: ours, or those of a driver that was first; then our uploads end. Raises StorageError."""
+    """What counts of files that were made again: ours, or those of a driver that was first; then our uploads end. Raises StorageError."""
     before = {file.key: file for file in entry.files}
     found = []
     for file in made:
         lost = hashlib.sha256(before[file.key].upload.id.encode()).hexdigest()
-        key = paths.rewrite(entry.version, lost)
+        key = paths.remade(entry.version, lost)
         try:
             store.put_new(key, json.dumps(file_document(file), separators=(",", ":")).encode())
         except PreconditionFailed:
