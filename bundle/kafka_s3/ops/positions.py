@@ -275,7 +275,8 @@ def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> R
 
     def remake(entry: CommitEntry, gone: list[DataFile]) -> Remade:
         kept = [file for file in gone if targets.get(file.topic_partition, file.last_offset + 1) > file.first_offset]
-        lost = [] if entry.kind is EntryKind.REPLAY else beyond_recovery(kept, brokers)
+        elsewhere = entry.kind in (EntryKind.REPLAY, EntryKind.REWRITE)  # their records are not only in Kafka
+        lost = [] if elsewhere else beyond_recovery(kept, brokers)
         owed = [file for file in kept if file not in lost]
         if owed:
             raise CommitError(

@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, file_document, file_of
+from kafka_s3.engine.log.fold import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import PreconditionFailed
 from kafka_s3.model.files import DataFile, Role, counted
 from kafka_s3.model.offsets import Gap, OffsetSet
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
-UNPUBLISHED: Final = "unpublished"
-"""Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to make it from."""
 _HOLDING: Final = frozenset({Role.VALUE, Role.KEY, Role.DEAD_LETTER})
 
 
@@ -46,6 +45,8 @@ def with_files(entry: CommitEntry, files: Iterable[DataFile]) -> CommitEntry:
     """The entry with these in place of its own of the same keys, and totals to match."""
     again = {file.key: file for file in files}
     found = tuple(again.get(file.key, file) for file in entry.files)
+    if entry.kind is EntryKind.REWRITE:
+        return replace(entry, files=found)
     more = sum(file.bytes for file in counted(found)) - sum(file.bytes for file in counted(entry.files))
     return replace(entry, files=found, totals=replace(entry.totals, bytes=entry.totals.bytes + more))
 

@@ -40,6 +40,14 @@ class StatePaths:
         """The key of what counts of an object of entry `version` that was made again; `lost` is a digest of the lost upload's id."""
         return f"{self.root}again/{version:020d}-{lost}.json"
 
+    def rewrite_requests(self) -> str:
+        """The folder of rewrites that are asked for and not in the log yet, with a trailing slash."""
+        return f"{self.root}rewrites/"
+
+    def rewrite_request(self, commit_id: str) -> str:
+        """The key of one: `commit_id` is that of the entry that it is to become."""
+        return f"{self.rewrite_requests()}{commit_id}.json"
+
     def dead_letters_of(self, topic: str) -> str:
         """The folder of a topic's dead letter files, with a trailing slash."""
         return f"{self.root}dead-letters/{topic}/"

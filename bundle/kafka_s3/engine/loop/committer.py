@@ -188,23 +188,23 @@ class Committer:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Makes files again whose uploads are gone, those of replayed dead letters by `remake_replays`. `lost`: fail, or gap, under which what
-    cannot be made is lost (`behavior.on.lost.offsets`).
+    """Makes files again whose uploads are gone: of entries of some kinds by `remakes`, all others from Kafka. `lost`: fail, or gap, under
+    which what cannot be made is lost (`behavior.on.lost.offsets`).
     """
 
     brokers: Brokers
     source: Source
     store: ObjectStore
     lost: str
-    remake_replays: Remake | None = None
+    remakes: Mapping[EntryKind, Remake] = field(default_factory=dict)
 
     def __call__(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
         """The files of an entry, made again. Raises OffsetsLost, CommitError, KafkaUnavailable."""
-        if entry.kind is EntryKind.REPLAY and self.remake_replays is not None:
+        if entry.kind in self.remakes:
             try:
-                return self.remake_replays(entry, gone)
+                return self.remakes[entry.kind](entry, gone)
             except OffsetsLost:
-                if self.lost == "fail":
+                if self.lost == "fail" or entry.kind is EntryKind.REWRITE:
                     raise
                 return Remade(lost=gone)
         lost = beyond_recovery(gone, self.brokers)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.failures import Background, at_once
@@ -35,6 +35,7 @@ from kafka_s3.run.wiring.pipeline import (
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
+    from kafka_s3.followers.compaction import Compactor
     from kafka_s3.run.wiring.delta import Spark, Tables
 
 
@@ -65,7 +66,7 @@ def build_sink(
         followers=Followers(followers_of(settings, around), observer, group_offsets(settings, brokers)),
         observer=observer,
         resume=_resume(settings, store),
-        remake_replays=replays_again(settings, store),
+        remakes={EntryKind.REPLAY: replays_again(settings, store), EntryKind.REWRITE: merges_again(settings, store)},
         open_states=_open_states(settings, store, observer),
         data_keys=object_names(settings),
         background=background,
@@ -89,6 +90,7 @@ def behaviour(settings: Settings) -> Behaviour:
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
         max_files=settings.number("commit.max.files"),
         stop_scope=settings.text("errors.stop.scope"),
+        rewrite_grace_ms=settings.number("rewrite.grace.ms"),
         backoff=Backoff(*pauses(settings)),
     )
 
@@ -133,6 +135,24 @@ def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None =
         return guarded(settings, source, store, bucket=bucket, tables=tables)
 
     return guard if settings.flag("delta.enable") else unguarded
+
+
+def compactor_of(settings: Settings, store: ObjectStore) -> Compactor:
+    """What makes one object from several of a sink's."""
+    from kafka_s3.followers.compaction import Compactor  # loads pyarrow
+
+    return Compactor(
+        store,
+        object_names(settings),
+        separator=settings.text("format.bytearray.separator").encode(),
+        part_size=settings.number("s3.part.size"),
+        width=max(settings.number("filename.offset.zero.pad.width"), 1),
+    )
+
+
+def merges_again(settings: Settings, store: ObjectStore) -> Remake:
+    """Makes objects of an entry of kind rewrite again, for whoever finds their uploads gone."""
+    return lambda entry, gone: compactor_of(settings, store).remake(entry, gone)
 
 
 def replays_again(settings: Settings, store: ObjectStore) -> Remake:
