@@ -68,7 +68,7 @@ def lenient(pipeline: Pipeline) -> Pipeline:
     )
 
 
-def rewrite_from_letters(
+def remake_from_letters(
     entry: CommitEntry,
     gone: list[DataFile],
     *,
