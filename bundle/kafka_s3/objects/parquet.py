@@ -342,7 +342,7 @@ def _layout(table: pa.Table) -> FileLayout:
 
 
 def _may_repeat(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
