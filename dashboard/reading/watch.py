@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.engine.control.status import READERS, SinkSnapshot, quick_snapshot_of, state_folders
+from kafka_s3.engine.control.damage import DamageWatch
+from kafka_s3.engine.control.status import READERS, SinkSnapshot, quick_snapshot_of, state_folders, with_damage
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.store.store import ObjectStore
 from reading.background import Background
@@ -36,6 +37,7 @@ class Watch:
         self._store, self._prefix, self._clock_ms = store, prefix, clock_ms
         self._readers = ThreadPoolExecutor(THREADS, thread_name_prefix="read sinks")
         self._sinks: dict[str, ReadAhead] = {}
+        self._damage = DamageWatch(store)
         self.sight = Sight()
         self._background = Background("watch", self._poll, failed=self._told, pause_s=lambda: LOOK_EVERY_S)
 
@@ -68,7 +70,12 @@ class Watch:
         self.sight = Sight(tuple(known), tuple(one.name for one in known), self._clock_ms())
 
     def _known(self, name: str) -> SinkSnapshot | None:
-        known = quick_snapshot_of(self._sinks[name], StatePaths(self._prefix, name), seen_ms=self._clock_ms())
-        if known is not None and known.damage:
+        paths, now_ms = StatePaths(self._prefix, name), self._clock_ms()
+        known = quick_snapshot_of(self._sinks[name], paths, seen_ms=now_ms)
+        if known is None:
+            return None
+        if self.sight.looked_ms:  # whoever comes first does not wait until every open end of a log was looked through
+            known = with_damage(known, self._damage.of(paths, now_ms))
+        if known.damage:
             self._sinks[name].forget()  # somebody may restore what is damaged
         return known
