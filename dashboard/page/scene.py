@@ -11,18 +11,22 @@ import pandas as pd
 
 from figures.charts import Axis
 from figures.data import MINUTE_MS, Window, narrowed, selected, throughput, totals, totals_of_topics, wall, within
+from figures.partitions import Slots, no_slot, slot_of, slots_by
+from kafka_s3.connect.config.classes import PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.engine.control.status import SinkHealth, health
 from kafka_s3.engine.control.stored_settings import StoredConfig
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.partitioning import directory, uses_time
 from page import resources
 from page.controls import Chosen
 from reading.delta import TableLog, folders
 from reading.frames import KINDS, Frames
 from reading.history import Snapshot
 from reading.place import Opened
+from reading.reader import SILENT_S
 from reading.watch import Sight
 
 T = TypeVar("T")
@@ -38,6 +42,12 @@ class Scene:
     sight: Sight
     snapshot: Snapshot
     now_ms: int
+
+    @property
+    def looked_ms(self) -> int:
+        """When the bucket said what the page shows: the older one of the two looks that it is drawn from."""
+        looks = [one for one in (self.snapshot.looked_ms, self.sight.looked_ms) if one]
+        return min(looks) if self.snapshot.known is not None else 0
 
     @property
     def zone(self) -> str:
@@ -121,6 +131,15 @@ class Scene:
             return found
         return _usable(stored.config, stored.worker) if isinstance(stored, StoredConfig) else None
 
+    @cached_property
+    def slots(self) -> Slots:
+        """The times that the sink's directories stand for: those of a partitioner by time, and none of any other."""
+        if self.settings is None or self.settings.text("partitioner.class") not in PARTITIONERS.values():
+            return slot_of  # what nobody says, the names have to tell
+        if not uses_time(self.settings):
+            return no_slot
+        return slots_by(directory(self.settings)[1].replace("{d}", "/"))
+
     def kept(self, name: str, make: Callable[[], T], *about: Hashable) -> T:
         """A result that is worked out once for this state of the log, this window, and what else it is about."""
         return self._kept(self.wanted, make, name, *about)
@@ -168,7 +187,13 @@ def _usable(config: Mapping[str, str], worker: Mapping[str, str]) -> Settings | 
 
 
 def scene(variables: resources.Variables, chosen: Chosen) -> Scene:
-    """How things are now; waits for the first words of a log at most a second."""
-    history = resources.history(variables, chosen.sink)
-    snapshot = history.ask(1.0)
-    return Scene(variables, resources.place(variables), chosen, resources.watch(variables).ask(0.5), snapshot, now_ms())
+    """How things are now; waits for a look that is not old at most a second, and not at all for a bucket that is silent."""
+    at, history, watch = (
+        resources.place(variables),
+        resources.history(variables, chosen.sink),
+        resources.watch(variables),
+    )
+    silent = at.reader.waiting_s > SILENT_S
+    snapshot = history.ask(0) if silent else history.ask_fresh(1.0)
+    sight = watch.ask(0) if silent else watch.ask_fresh(0.5)
+    return Scene(variables, at, chosen, sight, snapshot, now_ms())

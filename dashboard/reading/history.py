@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -69,6 +69,8 @@ STEP: Final = 250
 MOST_FILES: Final = 1_000_000
 """Files that are held, with half a KiB each; of a longer log it is the newest ones."""
 LOOK_EVERY_S: Final = 2.0
+FRESH_MS: Final = 3_000
+"""Whoever opens a page sees a look that is no older, if the bucket answers."""
 SHOW_EVERY_S: Final = 1.0
 TRIED_AGAIN: Final = 20
 """Damaged entries are looked at again, as long as they are few: somebody may have restored them."""
@@ -136,6 +138,13 @@ class History:
         """What is known as soon as anything is, at the latest after these seconds; a fresh look begins behind it."""
         self._background.ask()
         self._background.wait(seconds)
+        return self.snapshot
+
+    def ask_fresh(self, seconds: float) -> Snapshot:
+        """A look that is no older than FRESH_MS, or what there is after these seconds: a bucket that does not answer holds up nobody."""
+        since_ms, before = self._clock_ms() - FRESH_MS, self.snapshot
+        failed = lambda: self.snapshot is not before and bool(self.snapshot.trouble)  # noqa: E731
+        self._background.wait_until(lambda: self.snapshot.looked_ms >= since_ms or failed(), seconds)
         return self.snapshot
 
     def close(self) -> None:
@@ -280,17 +289,26 @@ class History:
         read = sum(map(len, self._parts))
         before = self.snapshot
         frames = before.frames if before.read == read and before.total == self._top + 1 else frames_of(self._parts)
+        damage = tuple(self._damage[version] for version in sorted(self._damage))
         self.snapshot = replace(
             before,
             number=before.number + 1,
-            known=known or before.known,
+            known=_with_damage(known or before.known, damage),
             frames=frames,
             reached=before.reached if frames is before.frames else reach(frames.files),
             read=read,
             total=self._top + 1,
             bounded=self._bounded,
-            damage=tuple(self._damage[version] for version in sorted(self._damage)),
+            damage=damage,
             trouble=trouble,
-            looked_ms=before.looked_ms if trouble else self._clock_ms(),
+            looked_ms=before.looked_ms if known is None else known.seen_ms,
         )
         self._background.answered()
+
+
+def _with_damage(known: SinkSnapshot | None, damage: Sequence[Damage]) -> SinkSnapshot | None:
+    """The sink as the bucket says it, and what of its log cannot be read: no sink with a hole in its log is well."""
+    if known is None or not damage or damage[0].text in known.damage:
+        return known
+    more = f" and {len(damage) - 1:,} more entries" if len(damage) > 1 else ""
+    return replace(known, damage=f"{known.damage} {damage[0].text}{more}".strip())

@@ -16,6 +16,8 @@ from reading.background import Background
 from reading.reader import THREADS, ReadAhead
 
 LOOK_EVERY_S: Final = 5.0
+FRESH_MS: Final = 6_000
+"""Whoever opens a page sees a look that is no older, if the bucket answers."""
 NAMED_S: Final = 0.5
 """A first look that takes longer names the sinks that it has seen: a page can choose its sink already."""
 
@@ -47,6 +49,13 @@ class Watch:
         self._background.wait(seconds)
         return self.sight
 
+    def ask_fresh(self, seconds: float) -> Sight:
+        """A look that is no older than FRESH_MS, or what there is after these seconds."""
+        since_ms, before = self._clock_ms() - FRESH_MS, self.sight
+        failed = lambda: self.sight is not before and bool(self.sight.trouble)  # noqa: E731
+        self._background.wait_until(lambda: self.sight.looked_ms >= since_ms or failed(), seconds)
+        return self.sight
+
     def close(self) -> None:
         """Ends the thread."""
         self._background.close()
@@ -56,7 +65,7 @@ class Watch:
         self.sight = replace(self.sight, trouble=trouble)
 
     def _poll(self) -> None:
-        began = time.monotonic()
+        began, began_ms = time.monotonic(), self._clock_ms()
         folders = state_folders(self._store, self._prefix)
         for name in folders:
             self._sinks.setdefault(name, ReadAhead(self._store, self._readers))
@@ -67,7 +76,7 @@ class Watch:
                 if not self.sight.names and time.monotonic() - began > NAMED_S:
                     self.sight = replace(self.sight, names=tuple(sink.name for sink in known))
                     self._background.answered()
-        self.sight = Sight(tuple(known), tuple(one.name for one in known), self._clock_ms())
+        self.sight = Sight(tuple(known), tuple(one.name for one in known), began_ms)
 
     def _known(self, name: str) -> SinkSnapshot | None:
         paths, now_ms = StatePaths(self._prefix, name), self._clock_ms()

@@ -371,7 +371,10 @@ class HeartbeatWriter(Observer):
         open_problems: Sequence[str] = (),
         behind: Sequence[str] = (),
     ) -> None:
-        """A poll at `polled_ms` went well; trouble is over where it brought no warning, but for the `open_problems`, and what is `behind`."""
+        """A poll at `polled_ms` went well; trouble is over where it brought no warning, but for the `open_problems`.
+
+        `behind` is what cannot follow the log.
+        """
         with self._lock:
             calm, self._warnings = not self._warnings, 0
             self._now = replace(self._now, lag=dict(lag), looked_ms=polled_ms, troubled=self._now.troubled and not calm)
