@@ -24,9 +24,9 @@ from page.scene import scene
 from reading.background import PAGES_FIRST
 from reading.place import LOGIN, surroundings
 from reading.reader import SILENT_S
-from views import commits, configuration, dead_letters, delta, layout, overview, rotation
+from views import commits, configuration, dead_letters, layout, overview, rotation, tables
 
-VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, delta, commits, configuration)
+VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, tables, commits, configuration)
 ICON: Final = str(Path(__file__).with_name("icon.png"))
 _log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from reading.frames import KINDS, Frames
 from reading.history import Snapshot
 from reading.place import Opened
 from reading.reader import SILENT_S
+from reading.tables import DELTA, TableStatus
 from reading.watch import Sight
 
 T = TypeVar("T")
@@ -179,6 +180,21 @@ class Scene:
         folders = self.table_folders
         found = resources.table_logs(self.variables, self.chosen.sink).of(folders.values())
         return {topic: log for topic, log in zip(folders, found, strict=True) if log.last}
+
+    @property
+    def table_statuses(self) -> list[TableStatus]:
+        """How far each chosen topic's tables have come: what is noted beside the log, else what a Delta table says itself."""
+        found = []
+        for topic in self.table_folders:
+            log = self.tables.get(topic)
+            left_out = tuple(key for one in log.versions for key in one.left_out) if log else ()
+            noted = {name: one for name, one in self.snapshot.tables.items() if not isinstance(one, str)}
+            for name, one in noted.items():
+                own = left_out if name == DELTA else ()
+                found.append(TableStatus(topic, name, one.position_of(topic), one.held.get(topic), own))
+            if log is not None and DELTA not in noted:
+                found.append(TableStatus(topic, DELTA, log.position, left_out=left_out))
+        return found
 
 
 def _usable(config: Mapping[str, str], worker: Mapping[str, str]) -> Settings | None:

@@ -24,6 +24,7 @@ from kafka_s3.store.store import ObjectStore
 from reading.background import PAGES_FIRST, Background
 from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, neighbours, part_of, part_of_tables, reach
 from reading.reader import THREADS, Damage, ReadAhead, entries_of, versions_listed
+from reading.tables import Noted, read_noted
 
 AHEAD: Final = 4
 """Stretches that are fetched before they are asked for."""
@@ -81,7 +82,8 @@ class Snapshot:
     """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did.
 
     `bounded`: entries older than these are not read, for there are too many. `stored` is the configuration beside the log, None where there
-    is none, `notes` the settings in effect since when, oldest first; a text says why they cannot be read.
+    is none, `notes` the settings in effect since when, oldest first; a text says why they cannot be read. `tables` is how far the tables
+    over the objects have come.
     """
 
     number: int = 0
@@ -96,6 +98,7 @@ class Snapshot:
     looked_ms: int = 0
     stored: StoredConfig | str | None = None
     notes: tuple[NotedSettings, ...] | str = ()
+    tables: Noted = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -174,7 +177,10 @@ class History:
         self._take(range(max(self._top + 1, top - RECENT + 1), top + 1))
         self._top = top
         self.snapshot = replace(
-            self.snapshot, stored=self._stored() if known.configured else None, notes=self._notes(known)
+            self.snapshot,
+            stored=self._stored() if known.configured else None,
+            notes=self._notes(known),
+            tables=read_noted(self._store, self._paths),
         )
         self._show(known=known)
 

@@ -39,7 +39,17 @@ def test_named_fields_are_masked_at_any_depth_and_what_is_no_json_is_hidden(
 
 
 def test_without_fields_only_headers_whose_names_say_that_they_are_secret_are_masked() -> None:
-    names = ("Authorization", "x-auth-token", "Set-Cookie", "api_key", "db.password", "author", "trace", "tokenless?", "by")
+    names = (
+        "Authorization",
+        "x-auth-token",
+        "Set-Cookie",
+        "api_key",
+        "db.password",
+        "author",
+        "trace",
+        "tokenless?",
+        "by",
+    )
     one = replace(letter(b"plain"), headers=tuple((name, name.encode()) for name in names))
     masked = mask_of(frozenset())(one)
     assert replace(masked, headers=one.headers) == one
