@@ -82,7 +82,9 @@ def remake_from_letters(
     for file in gone:
         tp = file.topic_partition
         offsets = entry.resolved.get(tp, OffsetSet()).since(file.first_offset).before(file.last_offset + 1)
-        wanted = LetterSelection(topic=tp.topic, partition=tp.partition, states=frozenset({LetterState.REPLAYED}))
+        wanted = LetterSelection(
+            topics=frozenset({tp.topic}), partition=tp.partition, states=frozenset({LetterState.REPLAYED})
+        )
         found = [
             filed
             for filed in letters(ledger, store, selection=wanted, missing=missing.append)

@@ -172,7 +172,7 @@ class OffsetInquiry:
     def _letter(self, accounts: OffsetAccounts, notes: list[str]) -> FiledLetter | None:
         """The last dead letter of the offset that no later position made void."""
         tp = accounts.topic_partition
-        chosen = LetterSelection(topic=tp.topic, partition=tp.partition, offset=accounts.offset)
+        chosen = LetterSelection(topics=frozenset({tp.topic}), partition=tp.partition, offset=accounts.offset)
 
         def missing(file: LetterFile) -> None:
             where = f"Dead letter file {file.file.key} of entry {file.entry}"

@@ -55,7 +55,7 @@ def build_sink(
     `background` reads what fails beside the loop.
     """
     observer, tables = observer or Observer(), _tables(settings, store)
-    around = Surroundings(brokers, store, clock_ms, observer.warned, spark, tables)
+    around = Surroundings(brokers, store, clock_ms, observer.follower_warned, spark, tables)
     return Sink(
         behaviour(settings),
         brokers=brokers,
