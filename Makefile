@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo dashboard test checks nightly coverage lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run release matrix audit requirements clean
+.PHONY: help setup jars demo dashboard test checks nightly coverage lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run release matrix image workflows chart audit requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,7 +129,21 @@ release: $(TOOLS)/.ready ## sdist and wheel of HEAD into dist/: built twice and 
 matrix: $(TOOLS)/.ready ## the wheel of HEAD under each supported Python and Spark that this machine has
 	rm -rf dist
 	$(TOOLS)/bin/python -m tests.support.release dist
-	$(TOOLS)/bin/python -m tests.support.smoke --matrix dist/*.whl
+	$(TOOLS)/bin/python -m tests.support.smoke --matrix dist/*.whl $(PYTHONS)
+
+# Programs in Go, as versitygw in the tests: linters of workflows and charts.
+build/bin/actionlint:
+	GOBIN=$(CURDIR)/build/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+build/bin/helm:
+	GOBIN=$(CURDIR)/build/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
+
+workflows: $(TOOLS)/.ready build/bin/actionlint ## check .github: actionlint for what is wrong, zizmor for what is not safe (needs Go)
+	build/bin/actionlint
+	$(TOOLS)/bin/zizmor --offline --quiet .github
+
+chart: $(TOOLS)/.ready build/bin/helm ## check examples/kubernetes: helm lint, helm template, each manifest against Kubernetes' schemas (needs Go)
+	$(TOOLS)/bin/python -m tests.support.chart build/bin/helm
 
 audit: $(TOOLS)/.ready ## known vulnerabilities of what requirements.txt pins
 	$(TOOLS)/bin/pip-audit --disable-pip --require-hashes --requirement requirements.txt

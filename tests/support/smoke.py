@@ -1,7 +1,7 @@
 """Does each extra of the wheel work in an environment that holds nothing else?
 
     python -m tests.support.smoke WHEEL [EXTRA...]      # as `make release` does; all extras by default
-    python -m tests.support.smoke --matrix WHEEL        # as `make matrix` does: each Python with each Spark
+    python -m tests.support.smoke --matrix WHEEL [PYTHON...]    # as `make matrix` does: each Python with each Spark
 
 For each extra an empty environment gets the wheel with it, by pip from the index, and runs a short script in an empty folder.
 `""` is the wheel alone, and `demo` the extras with which the README starts. The matrix runs the demo and the tests of `examples/`.
@@ -106,14 +106,14 @@ PYTHONS: Final = ("3.11", "3.12", "3.13")
 """The ones that pyproject.toml names, and the workflows install."""
 SPARKS: Final = {
     "4.0": ("pyspark==4.0.*", "delta-spark==4.0.*"),
-    "4.2": ("pyspark==4.2.*", "delta-spark==4.4.*"),
+    "4.2": ("pyspark==4.2.*", "delta-spark==4.4.0"),
 }
 
 
 def main(words: Sequence[str]) -> int:
     """Runs the scripts; 1 where one fails."""
     if words[0] == "--matrix":
-        return matrix(Path(words[1]).resolve())
+        return matrix(Path(words[1]).resolve(), words[2:] or PYTHONS)
     wheel, *chosen = words
     chosen = chosen or [name for name in SMOKES if name != "matrix"]
     failed = [extra for extra in chosen if not smoke(Path(wheel).resolve(), extra, EXTRAS.get(extra, extra))]
@@ -145,10 +145,10 @@ def smoke(wheel: Path, name: str, extras: str, *, python: str = sys.executable, 
     return not done.returncode
 
 
-def matrix(wheel: Path) -> int:
+def matrix(wheel: Path, pythons: Sequence[str]) -> int:
     """Runs each Python that this machine has with each Spark; 1 where one fails. A Python that is not here is named."""
     failed = False
-    for version in PYTHONS:
+    for version in pythons:
         python = interpreter(version)
         if python is None:
             print(f"Python {version}: not on this machine, not run", flush=True)

@@ -73,7 +73,7 @@ def _write(path: Path, authorities: list[bytes]) -> None:
 
 # Kafka's jars alone log nowhere: a broker that cannot start would die without a word.
 KAFKA = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
-DELTA_BY_SPARK = {"4.0": "io.delta:delta-spark_2.13:4.0.1", "4.2": "io.delta:delta-spark_4.2_2.13:4.4.1"}
+DELTA_BY_SPARK = {"4.0": "io.delta:delta-spark_2.13:4.0.1", "4.2": "io.delta:delta-spark_4.2_2.13:4.4.0"}
 TESTED_SPARK = tuple(DELTA_BY_SPARK)
 """The minor versions of Spark that `make matrix` runs; the extra `spark` installs no other."""
 ATTEMPTS = 2
