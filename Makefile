@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo dashboard test checks nightly coverage lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run release matrix image workflows chart audit requirements clean
+.PHONY: help setup jars demo dashboard test checks nightly coverage lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run release matrix workflows site chart audit requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ workflows: $(TOOLS)/.ready build/bin/actionlint ## check .github: actionlint for
 
 chart: $(TOOLS)/.ready build/bin/helm ## check examples/kubernetes: helm lint, helm template, each manifest against Kubernetes' schemas (needs Go)
 	$(TOOLS)/bin/python -m tests.support.chart build/bin/helm
+
+site: $(TOOLS)/.ready ## the docs as one site into build/site; fails at a link or an anchor that leads nowhere
+	$(TOOLS)/bin/mkdocs build --strict --quiet
 
 audit: $(TOOLS)/.ready ## known vulnerabilities of what requirements.txt pins
 	$(TOOLS)/bin/pip-audit --disable-pip --require-hashes --requirement requirements.txt
