@@ -20,17 +20,21 @@ from mkdocs.structure.pages import Page
 ROOT: Final = Path(__file__).parents[1]
 INDEX: Final = "docs/README.md"
 PAGES: Final = {
-    "README.md": "index.md",
-    INDEX: "pages.md",
-    "CHANGELOG.md": "changelog.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "security-policy.md",
-    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    source: f"{page}.md"
+    for source, page in {
+        "README.md": "index",
+        INDEX: "pages",
+        "CHANGELOG.md": "changelog",
+        "CONTRIBUTING.md": "contributing",
+        "SECURITY.md": "security-policy",
+        "CODE_OF_CONDUCT.md": "code-of-conduct",
+    }.items()
 }
-"""Files that are pages of other names; MkDocs would take docs/README.md for the first page."""
-BELOW: Final = {"configuration.md": "configuration-*.md", "decisions/README.md": "decisions/0*.md"}
+"""Files that are pages under other names; MkDocs would take docs/README.md for the first page."""
+BELOW: Final = {"configuration.md": "configuration-*", "decisions/README.md": "decisions/0*"}
 """Pages that have others below them in the menu."""
-API: Final = "api.md"
+VERSIONS: Final = "versions.md"
+API: Final = VERSIONS.replace("versions", "api")
 SOURCES: Final = {site: source for source, site in PAGES.items()}
 LINK: Final = re.compile(r"(?P<mark>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 
@@ -49,8 +53,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def entry(link: re.Match[str]) -> dict[str, Any]:
     """A page of the menu, with those that belong to it below."""
     path = site_path(posixpath.normpath(posixpath.join("docs", link["target"])))
-    found = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob(BELOW.get(path, "no-page")))
-    below = [*found, *([API] if path == "versions.md" else [])]
+    found = sorted(
+        page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob(BELOW.get(path, "no-page"))
+    )
+    below = [*found, *([API] if path == VERSIONS else [])]
     return {link["text"]: [path, *below] if below else path}
 
 
@@ -65,10 +71,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for page in list(files.documentation_pages()):
         for link in LINK.finditer(page.content_string):
             target = in_repository(page.src_uri, link["target"])
-            if target and not target.startswith("docs/") and target not in PAGES and (ROOT / target).is_file():
-                if files.get_file_from_path(target) is None:
-                    files.append(File.generated(config, target, content=(ROOT / target).read_bytes()))
+            if target and is_copied(target) and files.get_file_from_path(target) is None:
+                files.append(File.generated(config, target, content=(ROOT / target).read_bytes()))
     return files
+
+
+def is_copied(path: str) -> bool:
+    """Whether a file of the repository is no page, and lies outside of docs/."""
+    return not path.startswith("docs/") and path not in PAGES and (ROOT / path).is_file()
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
@@ -97,7 +107,7 @@ def in_repository(page: str, target: str) -> str | None:
 
 def site_path(path: str) -> str:
     """Where a file of the repository lies in the site."""
-    return API if path == "docs/api.md" else PAGES.get(path, path.removeprefix("docs/"))
+    return PAGES.get(path, path.removeprefix("docs/"))
 
 
 def reference() -> str:
@@ -109,7 +119,8 @@ def reference() -> str:
     spec.loader.exec_module(package)  # imports nothing else
     names = [name for name in package.__all__ if name in package._MODULES]
     described = "\n".join(f"::: {package._MODULES[name]}.{name}\n" for name in names)
-    return f"# Python API\n\n`from kafka_s3 import ...` offers these names; which of them is for what: [versions](versions.md).\n\n{described}"
+    first = f"`from kafka_s3 import ...` offers these names; which of them is for what: [versions]({VERSIONS})."
+    return f"# Python API\n\n{first}\n\n{described}"
 
 
 os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")

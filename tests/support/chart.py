@@ -37,7 +37,10 @@ SERVICE_MONITOR: Final = {
                 "type": "object",
                 "additionalProperties": False,
                 "required": ["port"],
-                "properties": {"port": {"type": "string"}, "interval": {"type": "string", "pattern": r"^\d+(ms|s|m|h)$"}},
+                "properties": {
+                    "port": {"type": "string"},
+                    "interval": {"type": "string", "pattern": r"^\d+(ms|s|m|h)$"},
+                },
             },
         },
     },
@@ -58,7 +61,18 @@ def main(words: Sequence[str]) -> int:
 
 def rendered(helm: str, values: Path) -> list[Mapping[str, Any]]:
     """The manifests that the chart makes of a file of values."""
-    command = [helm, "template", "sinks", CHART, "--values", values, "--kube-version", f"{NEWEST}.0", "--namespace", "sinks"]
+    command = [
+        helm,
+        "template",
+        "sinks",
+        CHART,
+        "--values",
+        values,
+        "--kube-version",
+        f"{NEWEST}.0",
+        "--namespace",
+        "sinks",
+    ]
     return [manifest for manifest in yaml.safe_load_all(run(command)) if manifest]
 
 
