@@ -22,7 +22,7 @@ FROM debian:bookworm-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends python3 openjdk-17-jre-headless ca-certificates \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --system --uid 10001 --no-create-home --home-dir /tmp kafka-s3
+ && useradd --uid 10001 --no-create-home --home-dir /tmp kafka-s3
 COPY --from=build /opt /opt
 # A Spark session asks for its user's home, and writes below /tmp: give it a tmpfs or an emptyDir where the root is read-only.
 ENV PATH=/opt/kafka-s3/bin:$PATH XDG_CACHE_HOME=/opt/cache HOME=/tmp PYTHONDONTWRITEBYTECODE=1
