@@ -156,6 +156,7 @@ wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bun
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	mkdir -p dashboard/wheels
 	cp dist/*.whl dashboard/wheels/
+	sed -i "s#^./wheels/.*#./wheels/$$(basename dist/*.whl)#" dashboard/requirements.txt
 
 bundle-validate: $(TESTING) ## check the bundle: resources, references, targets; with the databricks command also by it
 	$(BIN)/python -m tests.support.bundle.validate
