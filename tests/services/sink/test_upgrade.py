@@ -66,7 +66,7 @@ def test_an_upgrade_and_a_rollback_lose_and_double_nothing(
         produce(here.servers, name, [Given(document(n=n), n % PARTITIONS) for n in made])
         drained(package, path, *words)
         (beat,) = [json.loads(here.bucket.get(key)) for key in here.bucket.listing() if key.endswith("/heartbeat.json")]
-        assert beat["version"] == ("0.1.0" if package == before else version_of(this))
+        assert beat["product"] == ("0.1.0" if package == before else version_of(this))
     rows = [row["n"] for content in here.bucket.contents().values() for row in content]
     assert sorted(rows) == list(range(4 * RECORDS))
     for package in (before, this):
