@@ -96,7 +96,7 @@ def list_(
 
 @composed(target=target_of)
 def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
-    """Show how one sink is, with every topic-partition."""
+    """Show the state of one sink, with every topic-partition."""
     known = whole_snapshot_of(target.store, target.paths, seen_ms=now_ms())
     if output is OutputFormat.JSON:
         show_json(detail_document(known, target.folder.bucket))
@@ -142,7 +142,7 @@ def check(
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
+    """Print the state of a sink in one line; exit code 1 if it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
     line, well = check_sink(
         target.store, target.paths, seen_ms=now_ms(), max_lag=max_lag, max_delay_s=max_delay, max_dead_letters=max_dead_letters
     )  # fmt: skip
@@ -168,7 +168,7 @@ def watch(
     ] = None,
     every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two looks.")] = 30,
 ) -> None:
-    """Look at all sinks of a bucket again and again, and notify a webhook or a command whenever the state of one changes."""
+    """Watch all sinks of a bucket, and notify a webhook or a command when the state of one changes."""
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise usage_error("--webhook", "****", "is no address.", "Write https://...")
     words = shlex.split(command or "")

@@ -273,7 +273,7 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
     "extract_topic": (
         _text("field", "", "The field, or header; blank for the whole part."),
-        _text("field.format", "PLAIN", "JSON_PATH reads field as a path like $.a.b or $[\"a\"][\"b\"].",
+        _text("field.format", "PLAIN", "JSON_PATH reads field as a path like `$.a.b` or `$[\"a\"][\"b\"]`.",
               valid=OneOfAnyCase(("PLAIN", "JSON_PATH"))),
         Option("skip.missing.or.null", _FLAG, "false", "Whether a record without it keeps its topic.", _GROUP),
     ),
