@@ -548,6 +548,9 @@ class CommittedStream(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The parts of what lies between two offsets. Raises LogDamaged where they are of another log."""
         self._position = int(end["entry"])
+        if end["entry"] < start["entry"] and not self._start.now:
+            rule = "needs a Spark that says behind a checkpoint where the stream stands, as 4.0 does; this one does not."
+            raise _problem("maxEntriesPerTrigger", str(self._most), rule, "Leave it out.")
         if end["entry"] <= start["entry"]:
             return []
         for offset in (start, end):

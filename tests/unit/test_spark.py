@@ -264,6 +264,15 @@ def test_a_stream_takes_so_many_entries_at_a_time_also_where_it_goes_on_from_a_c
     assert again.latestOffset() == offsets[3]
 
 
+def test_a_spark_that_does_not_say_where_a_stream_stands_never_makes_it_go_back() -> None:
+    world = begun()
+    for n in range(0, 6, 2):
+        take(world, n, n + 1)
+    stands_at, again = stream_of(world).latestOffset(), stream_of(world, maxEntriesPerTrigger=1)
+    with pytest.raises(ConfigError, match=r"maxEntriesPerTrigger .'1'.: needs a Spark that says"):
+        again.partitions(stands_at, again.latestOffset())
+
+
 def test_a_stream_begins_at_an_entry_a_time_or_now() -> None:
     world = begun()
     first = take(world, 0, 1)
