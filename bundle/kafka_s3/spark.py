@@ -18,7 +18,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -39,11 +39,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_s3.connect.config.read import read_config
-from kafka_s3.connect.config.settings import REGION, Settings
-from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.connect.config.settings import REGION
 from kafka_s3.connect.converters.whole_records import FIELD
-from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.committed import (
     CommittedFile,
     committed_files,
@@ -66,9 +63,6 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.objects.batches import Bytes, Columns, OtherFields, object_schema, record_batches
 from kafka_s3.objects.readers import ObjectUnreadable, StoredObject
 from kafka_s3.ops.restore.files import RowReading, StoredFile
-from kafka_s3.ops.restore.plan import reading_of
-from kafka_s3.run.wiring.bucket import named_folder, store_options
-from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -191,35 +185,54 @@ class Place:
         return log
 
 
-def place_of(given: str | Path | Mapping[str, str]) -> Place:
+def place_of(
+    given: str | Path | Mapping[str, str],
+    *,
+    region: str | None = None,
+    store_url: str | None = None,
+    service_credential: str | None = None,
+) -> Place:
     """The sink of a configuration, its references resolved here, or of a place: `s3://bucket/<state.prefix>/<sink>`.
 
-    A place takes region, address and service credential from KAFKA_S3_REGION, KAFKA_S3_STORE_URL and KAFKA_S3_SERVICE_CREDENTIAL, as the
-    commands do, and AWS's credentials as every tool finds them. Raises ConfigError.
+    A place's region, address and service credential are by default KAFKA_S3_REGION, KAFKA_S3_STORE_URL and KAFKA_S3_SERVICE_CREDENTIAL,
+    as for the commands; AWS's credentials are found as every tool finds them. Raises ConfigError.
     """
     if isinstance(given, str) and given.startswith(("s3://", "s3a://")):
-        return _named_place(given)
+        names = {"region": region, "store_url": store_url, "service_credential": service_credential}
+        return _named_place(
+            given, {name: text or os.environ.get(f"KAFKA_S3_{name.upper()}") for name, text in names.items()}
+        )
+    # here: what follows is for whoever asks, and Spark's workers, which import this module, need none of it
+    from kafka_s3.connect.config.read import read_config
+    from kafka_s3.connect.config.validate import resolved, validate
+    from kafka_s3.ops.restore.plan import reading_of
+    from kafka_s3.run.wiring.bucket import store_options
+    from kafka_s3.run.wiring.pipeline import state_paths
+
     texts = given if isinstance(given, Mapping) else read_config(given).texts
     settings = resolved(validate(texts).usable())
     options = store_options(settings)
     return Place(options.bucket, S3Store(options), state_paths(settings), reading_of(settings))
 
 
-def _named_place(url: str) -> Place:
+def _named_place(url: str, named: Mapping[str, str | None]) -> Place:
+    """How its bytes are read, the settings say that the sink noted last; where it noted none, the defaults."""
+    from kafka_s3.connect.config.validate import validate
+    from kafka_s3.engine.control.stored_settings import read_notes
+    from kafka_s3.ops.restore.plan import reading_of
+    from kafka_s3.run.wiring.bucket import named_folder
+
     parts = urlsplit(url)
     prefix, _, sink = parts.path.strip("/").rpartition("/")
     if not (parts.netloc and prefix and sink):
         raise _problem("place", url, "does not name a sink's state.", "Write s3://bucket/_kafka_s3/sink.")
-    names = {name: os.environ.get(f"KAFKA_S3_{name.upper()}") for name in ("store_url", "service_credential")}
-    folder = named_folder(parts.netloc, prefix, region=os.environ.get("KAFKA_S3_REGION", REGION), **names)
+    folder = named_folder(
+        parts.netloc, prefix, region=named["region"] or REGION, store_url=named["store_url"],
+        service_credential=named["service_credential"],
+    )  # fmt: skip
     paths = folder.known(sink)
-    return Place(folder.bucket, folder.store, paths, reading_of(_noted_settings(folder.store, paths)))
-
-
-def _noted_settings(store: ObjectStore, paths: StatePaths) -> Settings:
-    """The settings that the sink noted last, as far as they say how bytes are read; the defaults where it noted none."""
-    notes = read_notes(store, paths)
-    return validate(notes[-1].set if notes else {}).settings
+    notes = read_notes(folder.store, paths)
+    return Place(folder.bucket, folder.store, paths, reading_of(validate(notes[-1].set if notes else {}).settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +398,7 @@ class KafkaS3(DataSource):
             if name.lower() not in own:
                 raise _problem(name, options[name], "is no option of this source.", f"Known: {', '.join(OPTIONS)}.")
         self._options = {name.lower(): text for name, text in options.items()}
-        self._place = self.given or place_of(self._sink())
+        self._place = self.given or self._named_place()
         self._wanted = self._wishes()
         self._others = OtherFields.IGNORED
 
@@ -396,13 +409,8 @@ class KafkaS3(DataSource):
 
     def schema(self) -> StructType:
         """The columns as they are found now; fields that come later stop the read, so that none is lost."""
-        if self._wanted.letters != "only":
-            until = last_wanted(self._place.log(), self._wanted)
-            found = topic_schema(self._place, replace(self._wanted, until=until, as_of=None))
-        else:
-            found = LETTER
         self._others = OtherFields.REFUSED
-        return found
+        return topic_schema(self._place, self._wanted)
 
     def reader(self, schema: StructType) -> CommittedReader:
         """What reads a batch."""
@@ -418,12 +426,13 @@ class KafkaS3(DataSource):
     def _rows(self, schema: StructType) -> Rows:
         return Rows(self._place, self._wanted, schema, self._others)
 
-    def _sink(self) -> str:
+    def _named_place(self) -> Place:
         config, place = self._text("config"), self._text("path")
         if (config is None) == (place is None):
             rule = "must be given, or the place of the sink's state as the path of load, and not both."
             raise _problem("config", config, rule, 'load("s3://bucket/_kafka_s3/sink"), or .option("config", FILE).')
-        return config or place or ""
+        named = {name: self._text(option) for name, option in _OF_A_PLACE.items()}
+        return place_of(config or place or "", **named)
 
     def _wishes(self) -> Wanted:
         topic = self._text("topic")
@@ -468,9 +477,10 @@ class KafkaS3(DataSource):
         return text == "true"
 
 
+_OF_A_PLACE: Final = {"region": "region", "store_url": "storeUrl", "service_credential": "serviceCredential"}
 OPTIONS: Final = (
-    "config", "path", "topic", "sinceEntry", "untilEntry", "asOf", "deadLetters", "withMetadata", "withKeys", "startingEntry",
-    "startingTime", "maxEntriesPerTrigger",
+    "config", "path", *_OF_A_PLACE.values(), "topic", "sinceEntry", "untilEntry", "asOf", "deadLetters", "withMetadata", "withKeys",
+    "startingEntry", "startingTime", "maxEntriesPerTrigger",
 )  # fmt: skip
 
 
@@ -549,7 +559,9 @@ class CommittedStream(DataSourceStreamReader):
         """The parts of what lies between two offsets. Raises LogDamaged where they are of another log."""
         self._position = int(end["entry"])
         if end["entry"] < start["entry"] and not self._start.now:
-            rule = "needs a Spark that says behind a checkpoint where the stream stands, as 4.0 does; this one does not."
+            rule = (
+                "needs a Spark that says behind a checkpoint where the stream stands, as 4.0 does; this one does not."
+            )
             raise _problem("maxEntriesPerTrigger", str(self._most), rule, "Leave it out.")
         if end["entry"] <= start["entry"]:
             return []

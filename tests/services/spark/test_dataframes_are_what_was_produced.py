@@ -88,7 +88,7 @@ def order(n: int, change: str) -> dict[str, Any]:
         "tags": [f"t{i}" for i in range(n % 3)], "address": None if n % 4 == 3 else {"city": f"c{n}", "zip": None if n % 2 else n},
         "amount": 2**40 + n if later and change == "widened" else n, "price": Decimal(n * 100 + 99).scaleb(-2),
         "at": datetime(2024, 1, 15, 10, n, 0, 123_000, UTC), "day": date(2024, 1, n + 1), "raw": None if n % 5 == 0 else bytes([n, 0, 255]),
-        "stock": {"a": n}, **({"note": None if n % 2 else f"n{n}"} if change == "added" else {}),
+        "stock": {"a": n}, **({"note": f"n{n}" if later and n % 2 == 0 else None} if change == "added" else {}),
     }  # fmt: skip
 
 

@@ -134,6 +134,9 @@ def test_a_place_in_a_bucket_takes_the_place_of_a_configuration(sink: Sink, monk
     monkeypatch.setenv("KAFKA_S3_REGION", "us-east-1")
     place = f"s3://{sink.config['s3.bucket.name']}/{STATE}{sink.config['name']}"
     assert [row.n for row in read_committed(sink.here.spark, place, sink.topic).collect()] == [0]
+    register(sink.here.spark)
+    options = {"topic": sink.topic, "storeUrl": sink.here.s3.endpoint_url, "region": "us-east-1"}
+    assert [row.n for row in sink.here.spark.read.format("kafka_s3").options(**options).load(place).collect()] == [0]
 
 
 def test_no_secret_of_the_configuration_is_in_a_plan(sink: Sink) -> None:
