@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kafka_s3.connect.naming.field_ids import field_id
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import AvroBodies, JsonText, StructColumns, Values, stream_of, table_of
 from kafka_s3.connect.schemas.arrow import arrow_table, conform, precision_of, unify, wider
@@ -146,13 +147,16 @@ CODECS: Final = {
 }
 
 
-def parquet_format(codec: str, options: AvroOptions) -> Format:
-    """Parquet with one of Connect's codec names; `options` are for the Avro schema in the footer."""
+def parquet_format(codec: str, options: AvroOptions, *, with_ids: bool = False) -> Format:
+    """Parquet with one of Connect's codec names; `options` are for the Avro schema in the footer.
+
+    `with_ids`: columns have the numbers by which Iceberg's readers find them.
+    """
     arrow_codec, extension = CODECS[codec]
     return Format(
         "parquet",
         extension,
-        partial(ParquetFile, codec=arrow_codec, options=options),
+        partial(ParquetFile, codec=arrow_codec, options=options, with_ids=with_ids),
         _fit,
         stops_original=_kills_original,
     )
@@ -191,8 +195,11 @@ def _unfit(schema: ConnectSchema) -> str:
 class ParquetFile:
     """An open Parquet file."""
 
-    def __init__(self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions) -> None:
+    def __init__(
+        self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions, with_ids: bool = False
+    ) -> None:
         self._schema = schema
+        self._with_ids = with_ids
         self._codec = codec
         self._avro = footer(schema, options)
         self._tables: list[pa.Table] = []
@@ -246,7 +253,7 @@ class ParquetFile:
             return
         table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
         if self._layout is None:
-            self._layout = _layout(table)
+            self._layout = _layout(table, with_ids=self._with_ids)
         before = self._position()
         self._opened(self._layout).write(conform(table, self._layout.schema))
         self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
@@ -327,10 +334,31 @@ class ParquetFile:
         raise FormatError("Parquet needs values with a struct schema.")
 
 
-def _layout(table: pa.Table) -> FileLayout:
+def _layout(table: pa.Table, *, with_ids: bool) -> FileLayout:
     """What a file settles by its first row group."""
     texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
-    return FileLayout(table.schema, tuple(name for name in texts if _repeats(table.column(name))))
+    schema = numbered(table.schema) if with_ids else table.schema
+    return FileLayout(schema, tuple(name for name in texts if _repeats(table.column(name))))
+
+
+def numbered(schema: pa.Schema) -> pa.Schema:
+    """The schema with a field id for each column; as it is where two columns would have the same one, so that names count instead."""
+    given: list[int] = []
+    found = pa.schema([_numbered(one, one.name, given) for one in schema])
+    return found if len(set(given)) == len(given) else schema
+
+
+def _numbered(one: pa.Field, path: str, given: list[int]) -> pa.Field:
+    given.append(field_id(path))
+    kind = one.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_numbered(inner, f"{path}.{inner.name}", given) for inner in kind])
+    elif pa.types.is_map(kind):
+        parts = (_numbered(kind.key_field, f"{path}.key", given), _numbered(kind.item_field, f"{path}.value", given))
+        kind = pa.map_(*parts)
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_numbered(kind.value_field, f"{path}.element", given))
+    return pa.field(one.name, kind, one.nullable, {"PARQUET:field_id": str(field_id(path))})
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
