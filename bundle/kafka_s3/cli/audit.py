@@ -181,7 +181,7 @@ def show(answer: Answer, out: Console) -> None:
 
 
 def _show_account(account: Account, answer: Answer, out: Console) -> None:
-    void = "" if account.current else " (does not stand any more)"
+    void = "" if account.current else " (does not count any more)"
     head = f"entry {account.entry} of {account.committed_at}{void}: {account.text}"
     for file in account.files:
         known = (answer.objects or {}).get(file.key)

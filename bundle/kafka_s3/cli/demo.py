@@ -304,9 +304,9 @@ def show_next(
         return
     line("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items()))
     for path, raw in zip(map(shown, sinks), sinks.values(), strict=True):
-        places = {"kafka.bootstrap.servers": "$KAFKA", "store.url": "$S3"}
-        places |= {REGISTRY_KEY: "$REGISTRY"} if REGISTRY_KEY in raw else {}
-        words = " ".join(f"--set {key}={value}" for key, value in places.items())
+        addresses = {"kafka.bootstrap.servers": "$KAFKA", "store.url": "$S3"}
+        addresses |= {REGISTRY_KEY: "$REGISTRY"} if REGISTRY_KEY in raw else {}
+        words = " ".join(f"--set {key}={value}" for key, value in addresses.items())
         line(f"{command} run {path} --available-now {words}")
         line(f"{command} verify {path} {words}")
     show_line(out, "Kafka, S3 and registry stay up until Ctrl-C.")

@@ -90,7 +90,7 @@ def _real(command: Command) -> Any:
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{location}", text)
     for name, location, text in (
-        ("run", "run:run", "Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
+        ("run", "run:run", "Run a sink, or several, until asked to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
         ("validate", "configuration:validate",
          "Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."),
         ("new", "new:new", "Write a checked configuration of the self-managed connector's kind: asks in a terminal what no flag answers."),
@@ -102,12 +102,12 @@ COMMANDS: Final = tuple(
         ("check", "status:check",
          "Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."),
         ("watch", "status:watch",
-         "Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."),
+         "Look at all sinks of a bucket again and again, and notify a webhook or a command whenever the state of one changes."),
         ("create", "control:create",
          "Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."),
         ("pause", "control:pause",
          "Let a sink do nothing until it is resumed, after the commit it is at; a restart does not end the pause."),
-        ("resume", "control:resume", "Let a paused sink go on where it stands."),
+        ("resume", "control:resume", "Let a paused sink go on from its position."),
         ("flush", "control:flush", "Let a running sink close its open files now, so that everything that is in Kafka is in objects."),
         ("delete", "control:delete",
          "Remove a sink's stored configuration, control object and heartbeat; never its data, its log only with --with-log."),
@@ -123,9 +123,9 @@ COMMANDS: Final = tuple(
         ("simulate", "simulate:simulate",
          "Say how many files a configuration would write, how large and how late, with how many requests, and what a month costs."),
         ("restore", "restore:restore",
-         "Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."),
+         "Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is reported first."),
         ("migrate", "position:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
-        ("position", "position:position", "Show where a sink stands, or move it."),
+        ("position", "position:position", "Show a sink's positions, or move it."),
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
         ("dashboard", "dashboard:dashboard",
          "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
@@ -160,7 +160,7 @@ def options(
     """Kafka topics to S3 objects on Spark."""
     from kafka_s3.run.logs import LogFormat, log_to_stderr  # here: the help needs no logs
 
-    log_to_stderr(LogFormat.TEXT)  # what is tried again is told, with its reason
+    log_to_stderr(LogFormat.TEXT)  # what is tried again is logged, with its reason
 
 
 def main() -> None:
@@ -174,7 +174,7 @@ def main() -> None:
             raise
         _fail(LocalServiceError(f"{error.name} is not installed here: pip install 'kafka-s3[{extra}]'"))
     except Exception as error:
-        if not _told_as_json(error):
+        if not _logged_as_json(error):
             raise
         sys.exit(1)
 
@@ -188,14 +188,14 @@ def extra_of(module: str) -> str | None:
     return next((match[1] for match in found if match is not None), None)
 
 
-def _told_as_json(error: Exception) -> bool:
-    from kafka_s3.run.logs import told_as_json  # here: the help needs no logs
+def _logged_as_json(error: Exception) -> bool:
+    from kafka_s3.run.logs import logged_as_json  # here: the help needs no logs
 
-    return told_as_json(error)
+    return logged_as_json(error)
 
 
 def _fail(error: SinkError) -> NoReturn:
-    if _told_as_json(error):
+    if _logged_as_json(error):
         sys.exit(error.exit_code)
     typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
     print(f" {printable_lines(str(error))}", file=sys.stderr)

@@ -61,8 +61,8 @@ def sink_policy(settings: Settings) -> dict[str, Any]:
         statements.append(_statement("SchemaRegistry", ("glue:GetSchemaVersion",), ["*"]))
     database = settings.text("glue.database.name")
     if database:
-        place = f"arn:{_partition(options.region)}:glue:{options.region}:*"
-        resources = [f"{place}:catalog", f"{place}:database/{database}", f"{place}:table/{database}/*"]
+        catalog = f"arn:{_partition(options.region)}:glue:{options.region}:*"
+        resources = [f"{catalog}:catalog", f"{catalog}:database/{database}", f"{catalog}:table/{database}/*"]
         statements.append(_statement("Glue", GLUE, resources))
     sends = {"sns": "sns:Publish", "sqs": "sqs:SendMessage"}.get(settings.text("notification.class"))
     if sends:

@@ -81,5 +81,5 @@ def test_every_command_that_is_listed_exists(name: str) -> None:
 
 def runs(words: list[str]) -> bool:
     """Whether the command takes these words: all that it lacks is the file."""
-    told = CliRunner().invoke(app, words)
-    return isinstance(told.exception, ConfigError) and words[1] in str(told.exception)
+    reported = CliRunner().invoke(app, words)
+    return isinstance(reported.exception, ConfigError) and words[1] in str(reported.exception)

@@ -88,7 +88,7 @@ def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, to
             found.findings.append(TableDifference(DifferenceKind.NO_TABLE, table.address, text))
         return found
     found.version, found.position = state.version, state.position
-    found.findings += _standing(state, entries, address=table.address)
+    found.findings += _open_differences(state, entries, address=table.address)
     held = table.files()
     found.findings += _absent(found, ours, held)
     found.findings += _in_bucket(table_planner, topic, held)
@@ -106,7 +106,7 @@ def check_copy(log: CommitLog, store: ObjectStore, key: str, *, topic: str, name
     return found
 
 
-def _standing(state: TableState, entries: list[EntryFiles], *, address: str) -> Iterable[TableDifference]:
+def _open_differences(state: TableState, entries: list[EntryFiles], *, address: str) -> Iterable[TableDifference]:
     for obstacle in state.obstacles:
         yield TableDifference(
             DifferenceKind.REFUSED,

@@ -288,7 +288,7 @@ class TableLayout:
         return types
 
     def partition_values(self, directories: Mapping[str, str], footer: Footer) -> dict[str, str | None]:
-        """The values of a file's partition columns: what the file itself holds, where it has such a column; a directory cannot tell null
+        """The values of a file's partition columns: what the file itself holds, where it has such a column; a directory cannot show null
         from the text `null`, nor where a value with a slash ends.
         """
         return {name: self._value(name, value, footer) for name, value in directories.items()}

@@ -83,7 +83,7 @@ class Table:
         return held
 
     def _etag(self, version: int) -> str | None:
-        """Tells a table's log from another one at the same place: it may have been deleted, and the table made again."""
+        """Distinguishes a table's log from another one in the same folder: it may have been deleted, and the table made again."""
         try:
             found = self._store.head(f"{self._log}{version:020d}.json")
         except StorageError:

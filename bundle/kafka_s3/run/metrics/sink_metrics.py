@@ -272,7 +272,7 @@ class SinkMetrics(Observer):
     def _heartbeat_samples(self, heartbeat: Heartbeat) -> Iterator[Sample]:
         for phase in Phase:
             yield Sample(PHASE, (self._sink, str(phase)), int(heartbeat.phase is phase))
-        yield Sample(PROBLEMS, (self._sink,), int(heartbeat.troubled) + len(heartbeat.standing))
+        yield Sample(PROBLEMS, (self._sink,), int(heartbeat.troubled) + len(heartbeat.open_problems))
         if heartbeat.last_round_ms is not None:
             yield Sample(LAST_ROUND, (self._sink,), heartbeat.last_round_ms / 1000)
         if heartbeat.delay is not None:

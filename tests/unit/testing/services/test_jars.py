@@ -97,7 +97,7 @@ def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_java_is_told_to_trust_what_python_trusts() -> None:
+def test_java_trusts_what_python_trusts() -> None:
     first = trust_store_options()
     store = Path(first[0].partition("=")[2])
     assert store.is_relative_to(cache_folder())

@@ -109,7 +109,7 @@ def _dialect(texts: Mapping[str, str]) -> str | None:
 def _class_problems(texts: Mapping[str, str], dialect: str | None) -> Iterator[Problem]:
     given = texts.get("connector.class")
     if dialect is None and not has_reference(given or ""):
-        rule = "does not tell which Block-GZIP sink is meant." if given else "is required."
+        rule = "does not say which Block-GZIP sink is meant." if given else "is required."
         near = did_you_mean(given or "", (ORIGINAL, SUCCESSOR))
         yield Problem("connector.class", None, rule, f"{near} Write one of: {ORIGINAL}, {SUCCESSOR}.".strip())
 

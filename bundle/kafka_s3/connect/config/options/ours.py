@@ -75,7 +75,7 @@ SINK: Final = (
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
     Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
-           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each look.", _GROUP),
+           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each poll.", _GROUP),
     Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
            "is off.", _GROUP, valid=Range(0)),
     Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "
@@ -92,6 +92,8 @@ SINK: Final = (
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
            "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=ratio),
+    Option("rewrite.grace.ms", _LONG, "86400000", "How long objects stay in the bucket after others have taken their place (`kafka-s3 "
+           "compact`): until then a listing shows their records twice, and after it the sink deletes them.", _GROUP, valid=Range(0)),
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
            "written as Parquet.", _GROUP),
     Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
@@ -171,7 +173,7 @@ ICEBERG: Final = (
 )  # fmt: skip
 FOLLOWERS: Final = (
     Option("glue.database.name", Type.STRING, "", "A database of the AWS Glue Data Catalog in which each topic is kept as a table: its "
-           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log tells what "
+           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log has what "
            "came before. Blank: none.", _GROUP),
     Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
            "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "

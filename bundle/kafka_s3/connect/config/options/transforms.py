@@ -235,7 +235,7 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
     "mask_field": (
         _FIELDS,
-        _text("replacement", None, "What stands there instead of the type's zero, in texts and numbers.", valid=filled_text),
+        _text("replacement", None, "What takes the place of the type's zero, in texts and numbers.", valid=filled_text),
         _DEFAULTS,
     ),
     "regex_router": (

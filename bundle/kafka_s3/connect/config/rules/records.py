@@ -51,7 +51,7 @@ def _confluent(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _registry_stores_are_pem(settings: Settings) -> Iterator[Problem]:
-    """Told by content or name, as Java does: without a type it takes its own kinds of stores."""
+    """Recognised by content or name, as Java does: without a type it takes its own kinds of stores."""
     for converter in _used(settings):
         for side, remedy in (("truststore", PEM_OF_TRUST), ("keystore", PEM_OF_KEYS)):
             key = f"{converter}.schema.registry.ssl.{side}.location"
