@@ -134,6 +134,7 @@ COMMANDS: Final = tuple(
         ("lifecycle", "configuration:lifecycle",
          "Print lifecycle rules for this sink's objects, which leave its commit log alone. Nothing is changed."),
         ("delta", "tables:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
+        ("iceberg", "tables:iceberg", "Compare a sink's Iceberg tables with log and bucket, or make them again."),
     )
 )  # fmt: skip
 app = lazy_app(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -15,7 +15,9 @@ from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.task.table_guard.columns import Mode, iceberg_columns
 from kafka_s3.followers.delta.follower import ChangeReporter, FollowingTables, ZeroCopy
 from kafka_s3.followers.delta.planner import TableLayout, TablePlanner
+from kafka_s3.model.errors import TableError
 from kafka_s3.model.text import Secret
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.delta import table_layout
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -25,6 +27,7 @@ from kafka_s3.store.store import ObjectStore
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+    from kafka_s3.followers.iceberg.maintain import Tidied
     from kafka_s3.followers.iceberg.table import IcebergTable
 
     IcebergTables: TypeAlias = Callable[[str], IcebergTable]
@@ -104,10 +107,6 @@ def catalog_of(settings: Settings, store: ObjectStore) -> Catalog:
     from kafka_s3.followers.iceberg.bucket_io import io_properties  # loads pyiceberg
 
     options = store_options(settings)
-
-    def bucket(name: str) -> ObjectStore:
-        return store if name == options.bucket else S3Store(replace(options, bucket=name))
-
     kind = settings.text(f"{CATALOG}type")
     given = {
         key: value.reveal() if isinstance(value, Secret) else value for key, value in settings.prefixed(CATALOG).items()
@@ -115,7 +114,31 @@ def catalog_of(settings: Settings, store: ObjectStore) -> Catalog:
     properties: dict[str, Any] = {key: value for key, value in given.items() if key not in ("type", "name") and value}
     if kind != "rest":
         properties.setdefault("warehouse", f"s3://{options.bucket}/iceberg")
-    return _opened(settings, kind, given.get("name", "iceberg"), {**properties, **io_properties(bucket)})
+    return _opened(
+        settings, kind, given.get("name", "iceberg"), {**properties, **io_properties(buckets_of(settings, store))}
+    )
+
+
+def buckets_of(settings: Settings, store: ObjectStore) -> Callable[[str], ObjectStore]:
+    """Gives the store of a bucket: the sink's own, or one that is reached with the same settings."""
+    options = store_options(settings)
+    return lambda name: store if name == options.bucket else S3Store(replace(options, bucket=name))
+
+
+def tidy_tables(
+    settings: Settings, store: ObjectStore, *, topics: Sequence[str], dry_run: bool
+) -> Iterator[tuple[str, Tidied | TableError | None]]:
+    """Maintains each topic's table: what was done, None where there is no table yet, or what kept it from that."""
+    from kafka_s3.followers.iceberg.maintain import tidy
+
+    table, buckets = iceberg_tables(settings, store, warn=print), buckets_of(settings, store)
+    for topic in topics:
+        done: Tidied | TableError | None
+        try:
+            done = tidy(table(topic), buckets, topic=topic, now_ms=now_ms(), dry_run=dry_run)
+        except TableError as error:
+            done = error
+        yield topic, done
 
 
 def _opened(settings: Settings, kind: str, name: str, properties: dict[str, Any]) -> Catalog:
