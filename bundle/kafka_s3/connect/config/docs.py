@@ -146,6 +146,7 @@ PAGES: Final = (
         Chapter("Formats", (_G.FORMAT,)),
         Chapter("Null values, keys and headers", (_G.RECORDS,)),
         Chapter("Delta tables", (_G.DELTA,), (), "What a table is for: [Delta tables](delta.md)."),
+        Chapter("Iceberg tables", (_G.ICEBERG,), (), "Which format for whom, and what tables do: [tables](tables.md)."),
     )),
     Page("configuration-bucket.md", "Bucket, credentials, encryption", "which bucket, with which credentials, encryption and retries", (
         Chapter("S3", (_G.STORAGE,), ("state.prefix", "s3.upload.threads")),
