@@ -134,6 +134,7 @@ COMMANDS: Final = tuple(
         ("lifecycle", "configuration:lifecycle",
          "Print lifecycle rules for this sink's objects that leave its commit log alone. Changes nothing."),
         ("delta", "tables:delta", "Check a sink's Delta tables against the log and the bucket, rebuild or maintain them."),
+        ("iceberg", "tables:iceberg", "Check a sink's Iceberg tables against the log and the bucket, rebuild or maintain them."),
     )
 )  # fmt: skip
 app = lazy_app(

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from kafka_s3.connect.config.classes import OTHER_TRANSFORMS, PREDICATES, TRANSFORMS, registered_transforms
+from kafka_s3.connect.config.classes import (
+    OTHER_TRANSFORMS,
+    PREDICATES,
+    TRANSFORM_GROUP,
+    TRANSFORMS,
+    registered_transforms,
+)
 from kafka_s3.connect.config.option import (
     InvalidValue,
     KnownClass,
@@ -311,7 +317,7 @@ ROWS: Final[tuple[Option, ...]] = (
         None,
         "The class.",
         _GROUP,
-        valid=KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS),
+        valid=KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS, TRANSFORM_GROUP),
         required=True,
     ),
     _text("transforms.<name>.predicate", "", "The predicate under which it acts."),
