@@ -22,7 +22,18 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.store.store import ObjectStore
 from reading.background import PAGES_FIRST, Background
-from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, neighbours, part_of, part_of_tables, reach
+from reading.frames import (
+    Frames,
+    LogPart,
+    Reach,
+    cut,
+    frames_of,
+    joined,
+    neighbours,
+    part_of_rows,
+    part_of_tables,
+    reach,
+)
 from reading.reader import THREADS, Damage, ReadAhead, entries_of, versions_listed
 from reading.tables import Noted, read_noted
 
@@ -73,6 +84,8 @@ LOOK_EVERY_S: Final = 2.0
 FRESH_MS: Final = 3_000
 """Whoever opens a page sees a look that is no older, if the bucket answers."""
 SHOW_EVERY_S: Final = 1.0
+SHARE: Final = 10
+"""What has been read is put together again no more often than so many times as long as that takes."""
 TRIED_AGAIN: Final = 20
 """Damaged entries are looked at again, as long as they are few: somebody may have restored them."""
 
@@ -127,7 +140,7 @@ class History:
         self._parts: list[LogPart] = []
         self._damage: dict[int, Damage] = {}
         self._top = -1
-        self._looked = self._shown = 0.0
+        self._looked = self._shown = self._took_s = 0.0
         self._noted: object = None
         self.snapshot = Snapshot()
         self._background = Background(
@@ -206,7 +219,7 @@ class History:
         """What is missing below the newest entries; other looks come between the steps."""
         while (end := self._missing()) and not self._background.closed:
             self._take_below(end)
-            if time.monotonic() - self._shown > SHOW_EVERY_S:
+            if time.monotonic() - self._shown > max(SHOW_EVERY_S, SHARE * self._took_s):
                 self._show()
             if self._background.asked and time.monotonic() - self._looked > self._look_every_s:
                 self._poll()
@@ -255,7 +268,7 @@ class History:
         entries, damage = entries_of(self._ahead, self._paths, span, pool=self._pool, first=first)
         self._damage.update((one.version, one) for one in damage)
         for run in neighbours(entries, lambda entry: (entry.version, entry.version)):
-            self._parts.append(part_of(run, first=run[0].version, last=run[-1].version))
+            self._parts.append(part_of_rows(run))
 
     def _retry(self) -> None:
         if 0 < len(self._damage) <= TRIED_AGAIN:
@@ -290,7 +303,7 @@ class History:
         )
 
     def _show(self, *, known: SinkSnapshot | None = None, trouble: str = "") -> None:
-        self._shown = time.monotonic()
+        began = time.monotonic()
         self._parts = joined(self._parts)
         read = sum(map(len, self._parts))
         before = self.snapshot
@@ -309,6 +322,8 @@ class History:
             trouble=trouble,
             looked_ms=before.looked_ms if known is None else known.seen_ms,
         )
+        self._shown = time.monotonic()
+        self._took_s = self._shown - began
         self._background.answered()
 
 

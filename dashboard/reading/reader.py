@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final
 
-from kafka_s3.engine.log.entry import CommitEntry, read_entry
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing, StorageError
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.store import ObjectInfo, ObjectStore
+from reading.frames import EntryRows, read_rows
 
 CONNECT_S: Final = 2.0
 READ_S: Final = 4.0
@@ -216,12 +216,12 @@ def entries_of(
     *,
     pool: ThreadPoolExecutor,
     first: Callable[[], None] = lambda: None,
-) -> tuple[list[CommitEntry], list[Damage]]:
-    """The entries of these versions, and those that are missing or damaged; `first` comes before each. Raises StorageError where the
+) -> tuple[list[EntryRows], list[Damage]]:
+    """The rows of these entries, and the versions that are missing or damaged; `first` comes before each. Raises StorageError where the
     bucket refuses.
     """
 
-    def read(version: int) -> CommitEntry | Damage:
+    def read(version: int) -> EntryRows | Damage:
         first()
         return _entry_or_damage(store, paths, version)
 
@@ -229,10 +229,10 @@ def entries_of(
     return [one for one in found if not isinstance(one, Damage)], [one for one in found if isinstance(one, Damage)]
 
 
-def _entry_or_damage(store: ObjectStore, paths: StatePaths, version: int) -> CommitEntry | Damage:
+def _entry_or_damage(store: ObjectStore, paths: StatePaths, version: int) -> EntryRows | Damage:
     key = paths.commit(version)
     try:
-        entry = read_entry(store.get(key), key=key)
+        entry = read_rows(store.get(key), key=key)
     except ObjectMissing:
         return Damage(version, f"Commit entry {key} is missing. Restore the object from a bucket version or backup.")
     except LogDamaged as error:
