@@ -249,7 +249,7 @@ class History:
         known = max((part.last + 1 for part in self._parts if part.last < end), default=0)
         if stretch is None:
             below = max(known, end - STEP, self._stretches.end_below(end))
-            self._take(range(below, end), first=PAGES_FIRST.wait)
+            self._take(range(below, end), store=self._store, first=PAGES_FIRST.wait)
             return
         PAGES_FIRST.wait()
         whole = self._stretches.take(stretch)
@@ -261,11 +261,13 @@ class History:
             end -= 1
         return end
 
-    def _take(self, span: range, *, first: Callable[[], None] = lambda: None) -> None:
-        """Reads entries, after `first`; runs of them become parts."""
+    def _take(
+        self, span: range, *, store: ObjectStore | None = None, first: Callable[[], None] = lambda: None
+    ) -> None:
+        """Reads entries, after `first`; runs of them become parts. Only the newest are worth remembering: others have a `store`."""
         if not span:
             return
-        entries, damage = entries_of(self._ahead, self._paths, span, pool=self._pool, first=first)
+        entries, damage = entries_of(store or self._ahead, self._paths, span, pool=self._pool, first=first)
         self._damage.update((one.version, one) for one in damage)
         for run in neighbours(entries, lambda entry: (entry.version, entry.version)):
             self._parts.append(part_of_rows(run))

@@ -118,6 +118,8 @@ def _range(store: ObjectStore, key: str, most_bytes: int) -> bytes:
 
 
 THREADS: Final = 16
+TOGETHER: Final = 8
+"""Entries that a thread reads one after the other: to hand each over would cost as much as to take it apart."""
 KEPT: Final = 512
 """More than the entries between two checkpoints and one look back."""
 
@@ -217,15 +219,16 @@ def entries_of(
     pool: ThreadPoolExecutor,
     first: Callable[[], None] = lambda: None,
 ) -> tuple[list[EntryRows], list[Damage]]:
-    """The rows of these entries, and the versions that are missing or damaged; `first` comes before each. Raises StorageError where the
+    """The rows of these entries, and the versions that are missing or damaged; `first` comes before some of them. Raises StorageError where the
     bucket refuses.
     """
 
-    def read(version: int) -> EntryRows | Damage:
+    def read(some: Sequence[int]) -> list[EntryRows | Damage]:
         first()
-        return _entry_or_damage(store, paths, version)
+        return [_entry_or_damage(store, paths, version) for version in some]
 
-    found = list(pool.map(read, versions))
+    turns = [versions[at : at + TOGETHER] for at in range(0, len(versions), TOGETHER)]
+    found = [one for some in pool.map(read, turns) for one in some]
     return [one for one in found if not isinstance(one, Damage)], [one for one in found if isinstance(one, Damage)]
 
 
