@@ -261,9 +261,7 @@ class History:
             end -= 1
         return end
 
-    def _take(
-        self, span: range, *, store: ObjectStore | None = None, first: Callable[[], None] = lambda: None
-    ) -> None:
+    def _take(self, span: range, *, store: ObjectStore | None = None, first: Callable[[], None] = lambda: None) -> None:
         """Reads entries, after `first`; runs of them become parts. Only the newest are worth remembering: others have a `store`."""
         if not span:
             return

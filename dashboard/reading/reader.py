@@ -219,7 +219,7 @@ def entries_of(
     pool: ThreadPoolExecutor,
     first: Callable[[], None] = lambda: None,
 ) -> tuple[list[EntryRows], list[Damage]]:
-    """The rows of these entries, and the versions that are missing or damaged; `first` comes before some of them. Raises StorageError where the
+    """The rows of these entries, and the versions that are missing or damaged; `first` comes before a few. Raises StorageError where the
     bucket refuses.
     """
 
