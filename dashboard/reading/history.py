@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_s3.engine.control.damage import held_by, held_text
 from kafka_s3.engine.control.status import SinkSnapshot, snapshot_of
 from kafka_s3.engine.control.stored_settings import NotedSettings, StoredConfig, read_notes, read_stored_config
 from kafka_s3.engine.log.entry import read_entry
@@ -139,6 +140,7 @@ class History:
         self._identity: str | None = None
         self._parts: list[LogPart] = []
         self._damage: dict[int, Damage] = {}
+        self._held: dict[int, str] = {}
         self._top = -1
         self._looked = self._shown = self._took_s = 0.0
         self._noted: object = None
@@ -266,9 +268,16 @@ class History:
         if not span:
             return
         entries, damage = entries_of(store or self._ahead, self._paths, span, pool=self._pool, first=first)
-        self._damage.update((one.version, one) for one in damage)
+        self._damage.update((one.version, self._with_offsets(one)) for one in damage)
         for run in neighbours(entries, lambda entry: (entry.version, entry.version)):
             self._parts.append(part_of_rows(run))
+
+    def _with_offsets(self, damage: Damage) -> Damage:
+        """The damage with the offsets that the entry held; told of the first ones, for which its neighbours are read once."""
+        version = damage.version
+        if version not in self._held and len(self._held) < TRIED_AGAIN:
+            self._held[version] = held_text(held_by(self._store, self._paths, version, version))
+        return replace(damage, text=f"{damage.text} {self._held.get(version, '')}".strip())
 
     def _retry(self) -> None:
         if 0 < len(self._damage) <= TRIED_AGAIN:
@@ -291,7 +300,7 @@ class History:
 
     def _forget(self) -> None:
         self._ahead.forget()
-        self._parts, self._damage, self._top, self._noted = [], {}, -1, None
+        self._parts, self._damage, self._held, self._top, self._noted = [], {}, {}, -1, None
         self._stretches = Stretches(self._store, self._paths, self._pool)
         self.snapshot = Snapshot(number=self.snapshot.number)
 
@@ -331,5 +340,6 @@ def _with_damage(known: SinkSnapshot | None, damage: Sequence[Damage]) -> SinkSn
     """The sink as the bucket says it, and what of its log cannot be read: no sink with a hole in its log is well."""
     if known is None or not damage or damage[0].text in known.damage:
         return known
-    more = f" and {len(damage) - 1:,} more entries" if len(damage) > 1 else ""
-    return replace(known, damage=f"{known.damage} {damage[0].text}{more}".strip())
+    more = f" So are {len(damage) - 1:,} more entries." if len(damage) > 1 else ""
+    before = "" if known.damage in damage[0].text else f"{known.damage} "
+    return replace(known, damage=f"{before}{damage[0].text}{more}")

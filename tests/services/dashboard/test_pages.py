@@ -115,7 +115,7 @@ def visit(s3: EmbeddedS3, filled: Callable[[MemoryStore], str], monkeypatch: pyt
     # Streamlit's runner looks through every installed package at each run, which takes longer than the page; a server does it once.
     monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
 
-    def start(store: MemoryStore | None = None, page: str = "", **address: str) -> AppTest:
+    def start(store: MemoryStore | None = None, page: str = "", **address: str | list[str]) -> AppTest:
         if store is not None:
             monkeypatch.setenv("KAFKA_S3_BUCKET", filled(store))
         test = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60)
@@ -629,7 +629,7 @@ def test_a_bucket_that_is_being_written_grows_on_the_page(visit: Open, s3: Embed
 def test_commands_cover_what_is_shown_and_no_letter_more(visit: Open, made: World, s3: EmbeddedS3) -> None:
     """Six hours and two topics were chosen, and the printed command acted on every letter of the log."""
     test = clean(visit(
-        made.store, "dead-letters", letters="true", topics="orders,payments", range="from - to", to="2024-01-15T14:30:00",
+        made.store, "dead-letters", letters="true", topics=["orders", "payments"], range="from - to", to="2024-01-15T14:30:00",
         **{"from": "2024-01-15T11:00:00"},
     ))  # fmt: skip
     settled(test, lambda now: any("replay" in block.value for block in now.code))

@@ -71,7 +71,7 @@ def test_a_sink_that_failed_while_nobody_looked_is_never_shown_as_well_under_a_n
     shown.left()
     failed_s = time.monotonic()
     shown.beat(phase=Phase.FAILED, failure="RecordError: not JSON")
-    shown.proxy.add(Rule(ANYTHING, LateAnswer(2.0), times=None))
+    shown.proxy.add(Rule(ANYTHING, LateAnswer(0.7), times=None))
     browser.driver.get(f"{browser.url}/?range=everything&refresh=1%20min")
     try:
         while "FAILED" not in (text := browser.text()):
