@@ -71,7 +71,7 @@ def hostile() -> World:
         failure=HOSTILE,
         warning=HOSTILE,
         warned_ms=found.now,
-        standing=(HOSTILE,),
+        open_problems=(HOSTILE,),
         troubled=True,
     )
     request = {"format": 1, "paused": True, "request": HOSTILE, "requested_at": HOSTILE, "requested_by": HOSTILE}

@@ -114,7 +114,7 @@ class Followers:
         except Fenced:
             raise
         except SinkError as error:
-            self.observer.follower_warned(f"{self.group.name}: {error} They are told after the next round.")
+            self.observer.follower_warned(f"{self.group.name}: {error} They follow after the next round.")
 
     def report(self, letters: Sequence[DeadLetter]) -> None:
         """Reports records at which topic-partitions stop to those that report dead letters."""

@@ -1,4 +1,4 @@
-"""How long does a sink run? Until it is told to stop, or until it has drained what was there when it started; it pauses when asked to."""
+"""How long does a sink run? Until it is asked to stop, or until it has drained what was there when it started; it pauses when asked to."""
 
 from __future__ import annotations
 
