@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.engine.log.dead_letters import committed_ms, iso_ms
-from kafka_s3.engine.log.entry import FORMAT, CommitEntry, EntryKind, parse_name, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, parse_name, read_entry
+from kafka_s3.engine.log.formats import PLAIN_FORMAT, WAITING_FORMAT
 from kafka_s3.engine.log.history import DEAD_LETTER_FILES, ENTRIES, FILES, Tables
 from kafka_s3.model.files import Reason, Role, counted
 from reading.groups import Numbers, groups_by
@@ -130,7 +131,14 @@ def part_of_tables(tables: Tables, *, first: int, last: int) -> LogPart:
     for document in about.filter(pc.invert(quiet))["document"].to_pylist():
         _add_counts(read_entry(document.encode(), key="of the tables"), rows)
     made = {name: _table(SCHEMAS[name], rows[name]) for name in ("counts", "gaps")}
-    return LogPart(first, last, {"entries": _entry_rows(about), "files": _file_rows(tables), **made})
+    files = _file_rows(tables)
+    rewritten = about.filter(pc.equal(about["kind"], str(EntryKind.REWRITE)))["version"]
+    if len(rewritten):
+        counts = pc.and_(
+            files["counted"], pc.invert(pc.is_in(files["version"], rewritten.combine_chunks().cast(pa.int32())))
+        )
+        files = files.set_column(files.column_names.index("counted"), "counted", counts)
+    return LogPart(first, last, {"entries": _entry_rows(about), "files": files, **made})
 
 
 def joined(parts: Sequence[LogPart]) -> list[LogPart]:
@@ -224,6 +232,7 @@ def _table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
+PLAIN_FORMATS: Final = (PLAIN_FORMAT, WAITING_FORMAT)
 PLAIN_KINDS: Final = frozenset({str(EntryKind.DATA), str(EntryKind.EPOCH)})
 PLAIN_ROLES: Final = frozenset({str(Role.VALUE), str(Role.DEAD_LETTER)})
 """Where all files are of these, each one of values counts."""
@@ -237,7 +246,7 @@ _FILE: Final = itemgetter(
 def _is_plain(document: dict[str, Any]) -> bool:
     """Whether an entry says no more than which files it has, what became a dead letter, what was skipped, and what is lost."""
     return (
-        document["format"] <= FORMAT
+        document["format"] in PLAIN_FORMATS
         and document["kind"] in PLAIN_KINDS
         and all(file["role"] in PLAIN_ROLES and file["reason"] in _REASONS for file in document["files"])
     )
@@ -272,7 +281,8 @@ def _add(entry: CommitEntry, rows: Rows) -> None:
         *about, entry.epoch, str(entry.kind), entry.driver, totals.read, totals.written, totals.dead_letters, totals.skipped,
         totals.files, totals.bytes, _note(entry, had_files=bool(entry.files)),
     ))  # fmt: skip
-    files_of_records = {file.key for file in counted(entry.files)}
+    own = () if entry.kind is EntryKind.REWRITE else entry.files  # objects in the place of others hold no other records
+    files_of_records = {file.key for file in counted(own)}
     for file in entry.files:
         folder, slash, name = file.key.rpartition("/")
         rows["files"].append((

@@ -161,8 +161,13 @@ class History:
     def ask_fresh(self, seconds: float) -> Snapshot:
         """A look that is no older than FRESH_MS, or what there is after these seconds: a bucket that does not answer holds up nobody."""
         since_ms, before = self._clock_ms() - FRESH_MS, self.snapshot
-        failed = lambda: self.snapshot is not before and bool(self.snapshot.trouble)  # noqa: E731
-        self._background.wait_until(lambda: self.snapshot.looked_ms >= since_ms or failed(), seconds)
+
+        def holds() -> bool:
+            """A new look, or the next one failed."""
+            now = self.snapshot
+            return now.looked_ms >= since_ms or (now is not before and bool(now.trouble))
+
+        self._background.wait_until(holds, seconds)
         return self.snapshot
 
     def close(self) -> None:

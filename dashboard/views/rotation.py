@@ -88,10 +88,12 @@ def _made_when(scene: Scene) -> None:
         )
         return
     rows = counted_files(made_at(scene.files(*FILE_COLUMNS), int(made), scene.window.step_ms))
-    st.button(
-        "Close the list", key="made-close", icon=":material/close:", on_click=lambda: st.query_params.pop(MADE, None)
-    )
+    st.button("Close the list", key="made-close", icon=":material/close:", on_click=_close)
     files_table(scene, rows, name="Files of this time, newest first", key="made-files")
+
+
+def _close() -> None:
+    st.query_params.pop(MADE, None)
 
 
 def _choose(starts: list[int]) -> None:
