@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any, Final
@@ -35,6 +36,7 @@ from kafka_s3.cli.arguments import (
     usage_error,
 )
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text, styled
+from kafka_s3.engine.control.damage import DamageWatch
 from kafka_s3.engine.control.heartbeat import percent
 from kafka_s3.engine.control.status import (
     TYPE,
@@ -46,7 +48,7 @@ from kafka_s3.engine.control.status import (
     health,
     partition_statuses,
     sink_id,
-    snapshot_of,
+    whole_snapshot_of,
 )
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
@@ -92,7 +94,7 @@ def list_(
 @composed(target=target_of)
 def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
     """Show how one sink is, with every topic-partition."""
-    known = snapshot_of(target.store, target.paths, seen_ms=now_ms())
+    known = whole_snapshot_of(target.store, target.paths, seen_ms=now_ms())
     if output is OutputFormat.JSON:
         show_json(detail_document(known, target.folder.bucket))
         return
@@ -179,7 +181,7 @@ def watch(
 
     stop_on_signals(stop)
     watcher = Watcher(
-        lambda: healths(folder),
+        partial(healths, folder, DamageWatch(folder.store)),
         report,
         failed=lambda why: typer.echo(printable(f"{why} Reported again later."), err=True),
     )
@@ -246,9 +248,10 @@ class NotReported(Exception):
     """A change could not be reported; the text says why."""
 
 
-def healths(folder: SinkFolder) -> Mapping[str, SinkHealth]:
+def healths(folder: SinkFolder, watch: DamageWatch) -> Mapping[str, SinkHealth]:
     """The health of every sink of a folder of state. Raises StorageError."""
-    return {known.name: health(known) for known in all_snapshots(folder.store, folder.prefix, seen_ms=now_ms())}
+    seen = all_snapshots(folder.store, folder.prefix, seen_ms=now_ms(), watch=watch)
+    return {known.name: health(known) for known in seen}
 
 
 def post(url: str, document: bytes) -> None:

@@ -68,7 +68,7 @@ def lenient(pipeline: Pipeline) -> Pipeline:
     )
 
 
-def rewrite_from_letters(
+def remake_from_letters(
     entry: CommitEntry,
     gone: list[DataFile],
     *,
@@ -82,7 +82,9 @@ def rewrite_from_letters(
     for file in gone:
         tp = file.topic_partition
         offsets = entry.resolved.get(tp, OffsetSet()).since(file.first_offset).before(file.last_offset + 1)
-        wanted = LetterSelection(topic=tp.topic, partition=tp.partition, states=frozenset({LetterState.REPLAYED}))
+        wanted = LetterSelection(
+            topics=frozenset({tp.topic}), partition=tp.partition, states=frozenset({LetterState.REPLAYED})
+        )
         found = [
             filed
             for filed in letters(ledger, store, selection=wanted, missing=missing.append)

@@ -257,7 +257,7 @@ class _RangedFile(io.RawIOBase):
 
 
 class AvroContainer:
-    """An Avro object file: its schema, its codec, and its blocks."""
+    """An Avro object file: its schema, its codec, its sync marker, and its blocks."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._stream = _Stream(pieces)
@@ -266,14 +266,14 @@ class AvroContainer:
         metadata = dict(self._metadata())
         self.schema = metadata.get(b"avro.schema", b"").decode()
         self.codec = metadata.get(b"avro.codec", b"null").decode()
-        self._sync = self._stream.take(SYNC)
+        self.sync = self._stream.take(SYNC)
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
         """The number of records of each block, and its packed bytes. Raises EOFError, ValueError where one does not follow another."""
         stream = self._stream
         while not stream.ended():
             count, block = stream.long(), stream.take(stream.long())
-            if count < 0 or stream.take(SYNC) != self._sync:
+            if count < 0 or stream.take(SYNC) != self.sync:
                 raise ValueError("a block has no sync marker")
             yield count, block
 

@@ -16,7 +16,7 @@ from kafka_s3.engine.control.heartbeat import read_heartbeat
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
+from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.committer import Committer, beyond_recovery, files_text
 from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
@@ -219,7 +219,7 @@ def write_positions(
     topics = brokers.describe(sorted({tp.topic for tp in positions}))
     _check_source(log.load(), cluster, topics, sink=log.paths.sink)
     targets = {tp: p if isinstance(p, int) else p.frontier for tp, p in positions.items()}
-    committer = Committer(log, rewrite_of_move(targets, brokers))
+    committer = Committer(log, remake_of_move(targets, brokers))
     committer.claim(cluster)
     state = log.state
     if check is not None:
@@ -266,25 +266,26 @@ def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *,
             )
 
 
-def rewrite_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Rewrite:
+def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Remake:
     """What a move does about files of the last entry whose uploads are gone: it cannot read records, and passes over what it may.
 
     That are files from which the sink goes on at the latest, since their records are read again, and those whose records Kafka has no more,
     which become a gap. For others CommitError is raised: a run makes them.
     """
 
-    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+    def remake(entry: CommitEntry, gone: list[DataFile]) -> Remade:
         kept = [file for file in gone if targets.get(file.topic_partition, file.last_offset + 1) > file.first_offset]
-        lost = [] if entry.kind is EntryKind.REPLAY else beyond_recovery(kept, brokers)
+        elsewhere = entry.kind in (EntryKind.REPLAY, EntryKind.REWRITE)  # their records are not only in Kafka
+        lost = [] if elsewhere else beyond_recovery(kept, brokers)
         owed = [file for file in kept if file not in lost]
         if owed:
             raise CommitError(
                 f"Commit entry {entry.version} counts files whose uploads are gone: {files_text(owed)}. A run makes them again: "
                 "start the sink once with `kafka-s3 run`, stop it, then repeat. Or move the position to their first offset or before."
             )
-        return Rewritten(lost=lost)
+        return Remade(lost=lost)
 
-    return rewrite
+    return remake
 
 
 def _wrong(key: str, value: str, rule: str, remedy: str) -> ConfigError:

@@ -30,12 +30,12 @@ from kafka_s3.engine.log.dead_letters import (
 )
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog, is_published
-from kafka_s3.engine.log.rewrites import Rewritten
+from kafka_s3.engine.log.remade import Remade
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, rewrite_from_letters, unguarded
+from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, remake_from_letters, unguarded
 from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
@@ -116,7 +116,7 @@ class Replay:
 
     def _claimed(self) -> Committer:
         tags = () if self.tagging is None else (ObjectTags(self.tagging, _log.warning),)
-        committer = Committer(self.log, self._rewrite, Followers(tags))
+        committer = Committer(self.log, self._remake, Followers(tags))
         committer.claim(self.log.load().cluster_id)
         committer.followers.catch_up(self.log)
         return committer
@@ -135,7 +135,7 @@ class Replay:
         last = self.log.last
         if last is not None and last.kind is EntryKind.REPLAY and not is_published(self.store, self.paths, last):
             try:
-                Committer(self.log, self._rewrite).publish(last)
+                Committer(self.log, self._remake).publish(last)
             except StorageUnavailable as error:
                 raise _unfinished(last, error) from error
 
@@ -175,10 +175,10 @@ class Replay:
         )
         return replace(entry, driver=entry.driver + BY_HAND)
 
-    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+    def _remake(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
         if entry.kind is EntryKind.REPLAY:
-            return Rewritten(
-                rewrite_from_letters(
+            return Remade(
+                remake_from_letters(
                     entry, gone, pipeline=self.pipeline(), store=self.store, paths=self.paths, guard=self.guard
                 )
             )

@@ -173,7 +173,8 @@ class Heartbeat:
     `totals` are those of the whole log up to that entry, None where they are not known.
     `open_states` and `open_state_bytes`: states of open files written since the start, and their size.
     `lag_grew`: at how many heartbeats in a row that followed a commit the lag was higher than at the one before.
-    `open_problems`: what is wrong as long as it lasts, such as a topic that does not exist. `recent` is what this run did
+    `open_problems`: what is wrong as long as it lasts, such as a topic that does not exist; `behind` is what cannot follow
+    the log, such as a table that refuses a file, why and since when: that keeps no record from its object. `recent` is what this run did
     within the last hour, `hours` what the sink did in each of the last 24; `delay` that of the last commit with records; `limits` what is
     well of these.
     """
@@ -198,6 +199,7 @@ class Heartbeat:
     open_states: int = 0
     open_state_bytes: int = 0
     open_problems: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
     recent: Tally = NO_TALLY
     hours: tuple[Tally, ...] = ()
     delay: Delay | None = None
@@ -276,6 +278,7 @@ def _parts(known: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Callable[[Any], Any]] = {
         "totals": lambda one: None if one is None else Totals(**one),
         "open_problems": tuple,
+        "behind": tuple,
         "recent": lambda one: Tally(**one),
         "hours": lambda many: tuple(typed(Tally(**one)) for one in many),
         "delay": lambda one: None if one is None else Delay(**one),
@@ -354,14 +357,33 @@ class HeartbeatWriter(Observer):
             self._now = replace(self._now, troubled=True, warning=self._shortened(text), warned_ms=self._clock_ms())
         super().warned(text)
 
+    def follower_warned(self, text: str) -> None:
+        """The last warning; the sink's own work, and what it knows of its lag, are not touched by it."""
+        with self._lock:
+            self._now = replace(self._now, warning=self._shortened(text), warned_ms=self._clock_ms())
+        if self.inner is not None:
+            self.inner.follower_warned(text)
+
     def worked(
-        self, lag: Mapping[TopicPartition, int], polled_ms: int | None = None, *, open_problems: Sequence[str] = ()
+        self,
+        lag: Mapping[TopicPartition, int],
+        polled_ms: int | None = None,
+        *,
+        open_problems: Sequence[str] = (),
+        behind: Sequence[str] = (),
     ) -> None:
-        """A poll at `polled_ms` went well; trouble is over where it brought no warning, but for the `open_problems`."""
+        """A poll at `polled_ms` went well; trouble is over where it brought no warning, but for the `open_problems`.
+
+        `behind` is what cannot follow the log.
+        """
         with self._lock:
             calm, self._warnings = not self._warnings, 0
             self._now = replace(self._now, lag=dict(lag), looked_ms=polled_ms, troubled=self._now.troubled and not calm)
-            self._now = replace(self._now, open_problems=tuple(map(self._shortened, open_problems)))
+            self._now = replace(
+                self._now,
+                open_problems=tuple(map(self._shortened, open_problems)),
+                behind=tuple(map(self._shortened, behind)),
+            )
 
     def claimed(self, driver: str) -> None:
         """Who this is in the commit log."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from typing import Final, TypeVar
 
 from kafka_s3.engine.control.commands import Control, read_control
+from kafka_s3.engine.control.damage import DamagedEntries, DamageSearch, DamageWatch, held_text
 from kafka_s3.engine.control.heartbeat import (
     FRESH_INTERVALS,
     Heartbeat,
@@ -178,7 +178,7 @@ def check_sink(
     max_dead_letters: float | None = None,
 ) -> tuple[str, bool]:
     """How the sink is in a line, and whether it is well by its own limits or those that are given instead. Raises StorageError."""
-    known = snapshot_of(store, paths, seen_ms=seen_ms)
+    known = whole_snapshot_of(store, paths, seen_ms=seen_ms)
     return check_line(known, limits_with(known, lag=max_lag, delay_s=max_delay_s, dead_letters=max_dead_letters))
 
 
@@ -208,6 +208,7 @@ def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
     if heartbeat is None:
         return
     yield from heartbeat.open_problems
+    yield from heartbeat.behind
     if heartbeat.lag_grew >= GREW_OFTEN and not heartbeat.ended:
         yield f"it falls behind: after each of the last {heartbeat.lag_grew} looks that followed a commit its lag was higher"
     yield from filter(None, [dead_letters_text(heartbeat.recent, limits), delay_text(heartbeat.delay, limits)])
@@ -329,6 +330,17 @@ def snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkS
     return reader.snapshot(frozenset(store.names(paths.root)), reader.heartbeat(), read_log=reader.whole_log)
 
 
+def whole_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot:
+    """The same with the damage of entries that the state does not need any more. Raises StorageError."""
+    return with_damage(snapshot_of(store, paths, seen_ms=seen_ms), DamageSearch(store, paths).find())
+
+
+def with_damage(known: SinkSnapshot, found: Iterable[DamagedEntries]) -> SinkSnapshot:
+    """What the bucket says of a sink, with the damaged entries of its log; what is noted already is not told twice."""
+    texts = [held_text(one.held) if one.text in known.damage else str(one) for one in found]
+    return replace(known, damage=" ".join(filter(None, [known.damage, *texts])))
+
+
 def quick_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot | None:
     """The same at the price of three requests: the log's `progress` and topics may be left out. None where there is no sink.
 
@@ -345,11 +357,18 @@ def quick_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) ->
     return None if OWN.isdisjoint(names) else reader.snapshot(names, heartbeat, read_log=reader.whole_log)
 
 
-def all_snapshots(store: ObjectStore, prefix: str, *, seen_ms: int) -> list[SinkSnapshot]:
-    """A glance at every sink below the prefix, in order of their names. Raises StorageError."""
+def all_snapshots(
+    store: ObjectStore, prefix: str, *, seen_ms: int, watch: DamageWatch | None = None
+) -> list[SinkSnapshot]:
+    """A glance at every sink below the prefix, in order of their names; a `watch` looks for damage in their logs. Raises StorageError."""
+
+    def read(name: str) -> SinkSnapshot | None:
+        paths = StatePaths(prefix, name)
+        known = quick_snapshot_of(store, paths, seen_ms=seen_ms)
+        return known if known is None or watch is None else with_damage(known, watch.of(paths, seen_ms))
+
     with ThreadPool(READERS) as pool:
-        read = partial(quick_snapshot_of, store, seen_ms=seen_ms)
-        found = pool.map(read, (StatePaths(prefix, name) for name in state_folders(store, prefix)))
+        found = pool.map(read, state_folders(store, prefix))
         return [one for one in found if one is not None]
 
 

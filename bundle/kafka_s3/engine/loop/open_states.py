@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final
 
-from kafka_s3.connect.naming.keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys, last_of_rewritten
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.planner import PartitionState
@@ -106,7 +106,8 @@ class Leftovers:
         for prefix in dict.fromkeys(prefixes):
             for upload in self.store.pending(prefix):
                 owner = self.keys.owner(upload.key, topics) or self.log.paths.dead_letters_owner(upload.key)
-                if owner is not None and owner in suspects:
+                by_a_task = last_of_rewritten(upload.key) is None
+                if owner is not None and owner in suspects and by_a_task:
                     yield owner, upload
 
     def _stale(

@@ -156,7 +156,7 @@ def _ended(answered: bool, sink: Sink, interruption: Interruption) -> PollEnd:
         return PollEnd.UNANSWERED
     if interruption.happened:
         return PollEnd.INTERRUPTED
-    interruption.channel.worked(sink.topics.lag(), sink.polled_ms, sink.open_problems)
+    interruption.channel.worked(sink.topics.lag(), sink.polled_ms, sink.open_problems, behind=sink.followers.problems)
     return PollEnd.DONE
 
 

@@ -142,6 +142,11 @@ class DeltaTables:
         positions, now = self._positions, self._clock_ms()
         return positions is not None and any(self._waits.get(topic, 0) <= now for topic in positions.behind)
 
+    @property
+    def problems(self) -> Sequence[str]:
+        """The tables that do not follow, why, and since when."""
+        return self._positions.problems if self._positions is not None else ()
+
     def catch_up(self, log: CommitLog) -> None:
         """Brings every table up to the log's last entry. Raises TableError that names all tables that could not follow."""
         try:
@@ -194,18 +199,21 @@ class DeltaTables:
                 after = batch[-1].version
                 positions.behind[topic] = after
         except TableError as error:
-            self._hold(topic, positions, after=after, error=error, failures=failures)
+            if self._hold(topic, positions, after=after, error=error, failures=failures):
+                note_positions(self._store, self._key, positions)
             return
+        positions.held.pop(topic, None)
         if positions.version >= head:
             del positions.behind[topic]
         note_positions(self._store, self._key, positions)
 
     def _hold(
         self, topic: str, positions: TablePositions, *, after: int, error: TableError, failures: list[TableError]
-    ) -> None:
-        positions.behind[topic] = after
+    ) -> bool:
+        """Leaves a table where it is; whether that is to be noted."""
         self._waits[topic] = self._clock_ms() + (PATIENCE_MS if isinstance(error, TableRefused) else 0)
         failures.append(error)
+        return positions.hold(topic, after=after, why=str(error), now_ms=self._clock_ms())
 
 
 class Catalog(Protocol):

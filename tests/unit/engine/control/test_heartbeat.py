@@ -21,6 +21,8 @@ from kafka_s3.engine.control.heartbeat import (
     may_replace,
     read_heartbeat,
 )
+from kafka_s3.engine.control.status import SinkSnapshot, SinkState, check_line, health
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
 from kafka_s3.model.files import Reason, Totals
@@ -204,6 +206,29 @@ def test_what_is_wrong_is_reported_until_it_is_over(store: MemoryStore, clock: C
     assert heartbeat_writer.current.open_problems == ("topic b is not in Kafka",)
     heartbeat_writer.worked({}, 6)
     assert heartbeat_writer.current.open_problems == ()
+
+
+def test_what_cannot_follow_the_log_is_told_and_leaves_the_sinks_work_and_lag_as_they_are(
+    store: MemoryStore, clock: Clock
+) -> None:
+    """A warning of a Delta table made the sink's lag unknown."""
+    heartbeat_writer = pulse_of(store, clock)
+    heartbeat_writer.doing(Phase.RUNNING, "")
+    heartbeat_writer.follower_warned("Delta tables: orders refuses.")
+    heartbeat_writer.worked(
+        {ORDERS: 7}, clock(), behind=["Delta tables: the table of orders does not follow since 10:00"]
+    )
+    heartbeat_writer.beat()
+    found = said(store)
+    assert (found.troubled, found.warning) == (False, "Delta tables: orders refuses.")
+    assert found.behind == ("Delta tables: the table of orders does not follow since 10:00",)
+    known = SinkSnapshot("orders", LogState(3, 1, totals=Totals(read=1)), heartbeat=found, seen_ms=clock())
+    assert (str(known.lag), health(known).state) == ("7", SinkState.DEGRADED)
+    line, well = check_line(known)
+    assert not well
+    assert "does not follow since 10:00. Lag: 7 records" in line
+    heartbeat_writer.worked({ORDERS: 7}, clock())
+    assert heartbeat_writer.current.behind == ()
 
 
 def test_the_loop_says_when_it_last_looked() -> None:

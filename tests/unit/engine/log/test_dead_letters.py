@@ -82,8 +82,8 @@ def test_filters_choose_by_place_stage_class_time_and_entry() -> None:
         return places(found(world, replace(LetterSelection(), **filters)))  # type: ignore[arg-type]
 
     everything = places(some)
-    assert chosen(topic="orders") == everything
-    assert chosen(topic="order") == []
+    assert chosen(topics=frozenset({"orders"})) == everything
+    assert chosen(topics=frozenset({"order"})) == []
     assert chosen(partition=1) == [(1, 0)]
     assert chosen(offset=4) == [(0, 4)]
     assert chosen(stage="VALUE_CONVERTER") == [(0, 1), (0, 4), (1, 0)]

@@ -391,9 +391,9 @@ def test_an_entry_of_a_later_format_is_refused_by_name() -> None:
     world = world_of(3)
     world.start()
     key = f"{STATE}orders/commits/{1:020d}.json"
-    world.store.put(key, json.dumps({**json.loads(world.store.get(key)), "format": 3}).encode())
+    world.store.put(key, json.dumps({**json.loads(world.store.get(key)), "format": 99}).encode())
 
-    with pytest.raises(LogDamaged, match=rf"{key}.*format 3.*Upgrade"):
+    with pytest.raises(LogDamaged, match=rf"{key}.*format 99.*Upgrade"):
         world.start()
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from kafka_s3.cli.audit import print_report
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, read_entry
-from kafka_s3.engine.log.rewrites import Rewritten
+from kafka_s3.engine.log.remade import Remade
 from kafka_s3.model.errors import ObjectArchived, StorageUnavailable
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
@@ -555,7 +555,7 @@ def settled(world: World, *offsets: int, written: bool) -> None:
         totals=Totals(0, len(offsets) if written else 0, -len(offsets), sum(skipped.values()), len(files), sum(f.bytes for f in files)),
     )  # fmt: skip
     log.append(entry)
-    log.publish(entry, rewrite=lambda entry, gone: Rewritten())
+    log.publish(entry, remake=lambda entry, gone: Remade())
 
 
 def test_dead_letters_that_were_resolved_by_hand_are_skipped_ones() -> None:

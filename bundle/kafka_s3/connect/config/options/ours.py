@@ -91,6 +91,8 @@ SINK: Final = (
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
            "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=ratio),
+    Option("rewrite.grace.ms", _LONG, "86400000", "How long objects stay in the bucket after others have taken their place (`kafka-s3 "
+           "compact`): until then a listing shows their records twice, and after it the sink deletes them.", _GROUP, valid=Range(0)),
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
            "written as Parquet.", _GROUP),
     Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
