@@ -219,7 +219,7 @@ def test_what_cannot_follow_the_log_is_told_and_leaves_the_sinks_work_and_lag_as
         {ORDERS: 7}, clock(), behind=["Delta tables: the table of orders does not follow since 10:00"]
     )
     heartbeat_writer.beat()
-    found = said(store)
+    found = shown(store)
     assert (found.troubled, found.warning) == (False, "Delta tables: orders refuses.")
     assert found.behind == ("Delta tables: the table of orders does not follow since 10:00",)
     known = SinkSnapshot("orders", LogState(3, 1, totals=Totals(read=1)), heartbeat=found, seen_ms=clock())
