@@ -34,12 +34,21 @@ def unit_of(ms: float) -> tuple[float, str]:
 
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&@])")
+JOINER: Final = "\u2060"
+_SHORTHAND: Final = re.compile(
+    r"(?<=:)(?=(?:[0-9]{3,}|[\w+/-]*[A-Za-z_+-][\w+/-]*):)|(?<=:)(?=//)|(?i:(?<=\bwww)(?=\.))|(?<=\S@)(?=\S)"
+    r"|(?<=-)(?=[->])|(?<=<)(?=[-=])|(?<=[>~=])(?==)"
+)
+"""Where `:material/home:`, `:smile:`, `http://`, `www.`, `me@example.com`, `--`, `->` and their like are parted."""
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 
 def plain(text: object) -> str:
-    """The text for a place that takes Markdown: everything that could be markup is escaped."""
-    return _MARKUP.sub(r"\\\1", printable(str(text)))
+    """The text for a place that takes Markdown: everything that could be markup is escaped.
+
+    Addresses, icons, emojis and arrows are looked for in what is left when escapes are gone: a joiner that nobody sees parts them.
+    """
+    return _MARKUP.sub(r"\\\1", _SHORTHAND.sub(JOINER, printable(str(text))))
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:

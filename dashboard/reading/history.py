@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_s3.engine.control.damage import held_by, held_text
 from kafka_s3.engine.control.status import SinkSnapshot, snapshot_of
 from kafka_s3.engine.control.stored_settings import NotedSettings, StoredConfig, read_notes, read_stored_config
 from kafka_s3.engine.log.entry import read_entry
@@ -22,8 +23,20 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.store.store import ObjectStore
 from reading.background import PAGES_FIRST, Background
-from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, neighbours, part_of, part_of_tables, reach
+from reading.frames import (
+    Frames,
+    LogPart,
+    Reach,
+    cut,
+    frames_of,
+    joined,
+    neighbours,
+    part_of_rows,
+    part_of_tables,
+    reach,
+)
 from reading.reader import THREADS, Damage, ReadAhead, entries_of, versions_listed
+from reading.tables import Noted, read_noted
 
 AHEAD: Final = 4
 """Stretches that are fetched before they are asked for."""
@@ -69,7 +82,11 @@ STEP: Final = 250
 MOST_FILES: Final = 1_000_000
 """Files that are held, with half a KiB each; of a longer log it is the newest ones."""
 LOOK_EVERY_S: Final = 2.0
+FRESH_MS: Final = 3_000
+"""Whoever opens a page sees a look that is no older, if the bucket answers."""
 SHOW_EVERY_S: Final = 1.0
+SHARE: Final = 10
+"""What has been read is put together again no more often than so many times as long as that takes."""
 TRIED_AGAIN: Final = 20
 """Damaged entries are looked at again, as long as they are few: somebody may have restored them."""
 
@@ -79,7 +96,8 @@ class Snapshot:
     """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did.
 
     `bounded`: entries older than these are not read, for there are too many. `stored` is the configuration beside the log, None where there
-    is none, `notes` the settings in effect since when, oldest first; a text says why they cannot be read.
+    is none, `notes` the settings in effect since when, oldest first; a text says why they cannot be read. `tables` is how far the tables
+    over the objects have come.
     """
 
     number: int = 0
@@ -94,6 +112,7 @@ class Snapshot:
     looked_ms: int = 0
     stored: StoredConfig | str | None = None
     notes: tuple[NotedSettings, ...] | str = ()
+    tables: Noted = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -121,8 +140,9 @@ class History:
         self._identity: str | None = None
         self._parts: list[LogPart] = []
         self._damage: dict[int, Damage] = {}
+        self._held: dict[int, str] = {}
         self._top = -1
-        self._looked = self._shown = 0.0
+        self._looked = self._shown = self._took_s = 0.0
         self._noted: object = None
         self.snapshot = Snapshot()
         self._background = Background(
@@ -136,6 +156,18 @@ class History:
         """What is known as soon as anything is, at the latest after these seconds; a fresh look begins behind it."""
         self._background.ask()
         self._background.wait(seconds)
+        return self.snapshot
+
+    def ask_fresh(self, seconds: float) -> Snapshot:
+        """A look that is no older than FRESH_MS, or what there is after these seconds: a bucket that does not answer holds up nobody."""
+        since_ms, before = self._clock_ms() - FRESH_MS, self.snapshot
+
+        def holds() -> bool:
+            """A new look, or the next one failed."""
+            now = self.snapshot
+            return now.looked_ms >= since_ms or (now is not before and bool(now.trouble))
+
+        self._background.wait_until(holds, seconds)
         return self.snapshot
 
     def close(self) -> None:
@@ -165,7 +197,10 @@ class History:
         self._take(range(max(self._top + 1, top - RECENT + 1), top + 1))
         self._top = top
         self.snapshot = replace(
-            self.snapshot, stored=self._stored() if known.configured else None, notes=self._notes(known)
+            self.snapshot,
+            stored=self._stored() if known.configured else None,
+            notes=self._notes(known),
+            tables=read_noted(self._store, self._paths),
         )
         self._show(known=known)
 
@@ -191,7 +226,7 @@ class History:
         """What is missing below the newest entries; other looks come between the steps."""
         while (end := self._missing()) and not self._background.closed:
             self._take_below(end)
-            if time.monotonic() - self._shown > SHOW_EVERY_S:
+            if time.monotonic() - self._shown > max(SHOW_EVERY_S, SHARE * self._took_s):
                 self._show()
             if self._background.asked and time.monotonic() - self._looked > self._look_every_s:
                 self._poll()
@@ -221,7 +256,7 @@ class History:
         known = max((part.last + 1 for part in self._parts if part.last < end), default=0)
         if stretch is None:
             below = max(known, end - STEP, self._stretches.end_below(end))
-            self._take(range(below, end), first=PAGES_FIRST.wait)
+            self._take(range(below, end), store=self._store, first=PAGES_FIRST.wait)
             return
         PAGES_FIRST.wait()
         whole = self._stretches.take(stretch)
@@ -233,14 +268,21 @@ class History:
             end -= 1
         return end
 
-    def _take(self, span: range, *, first: Callable[[], None] = lambda: None) -> None:
-        """Reads entries, after `first`; runs of them become parts."""
+    def _take(self, span: range, *, store: ObjectStore | None = None, first: Callable[[], None] = lambda: None) -> None:
+        """Reads entries, after `first`; runs of them become parts. Only the newest are worth remembering: others have a `store`."""
         if not span:
             return
-        entries, damage = entries_of(self._ahead, self._paths, span, pool=self._pool, first=first)
-        self._damage.update((one.version, one) for one in damage)
+        entries, damage = entries_of(store or self._ahead, self._paths, span, pool=self._pool, first=first)
+        self._damage.update((one.version, self._with_offsets(one)) for one in damage)
         for run in neighbours(entries, lambda entry: (entry.version, entry.version)):
-            self._parts.append(part_of(run, first=run[0].version, last=run[-1].version))
+            self._parts.append(part_of_rows(run))
+
+    def _with_offsets(self, damage: Damage) -> Damage:
+        """The damage with the offsets that the entry held; told of the first ones, for which its neighbours are read once."""
+        version = damage.version
+        if version not in self._held and len(self._held) < TRIED_AGAIN:
+            self._held[version] = held_text(held_by(self._store, self._paths, version, version))
+        return replace(damage, text=f"{damage.text} {self._held.get(version, '')}".strip())
 
     def _retry(self) -> None:
         if 0 < len(self._damage) <= TRIED_AGAIN:
@@ -263,7 +305,7 @@ class History:
 
     def _forget(self) -> None:
         self._ahead.forget()
-        self._parts, self._damage, self._top, self._noted = [], {}, -1, None
+        self._parts, self._damage, self._held, self._top, self._noted = [], {}, {}, -1, None
         self._stretches = Stretches(self._store, self._paths, self._pool)
         self.snapshot = Snapshot(number=self.snapshot.number)
 
@@ -275,22 +317,34 @@ class History:
         )
 
     def _show(self, *, known: SinkSnapshot | None = None, trouble: str = "") -> None:
-        self._shown = time.monotonic()
+        began = time.monotonic()
         self._parts = joined(self._parts)
         read = sum(map(len, self._parts))
         before = self.snapshot
         frames = before.frames if before.read == read and before.total == self._top + 1 else frames_of(self._parts)
+        damage = tuple(self._damage[version] for version in sorted(self._damage))
         self.snapshot = replace(
             before,
             number=before.number + 1,
-            known=known or before.known,
+            known=_with_damage(known or before.known, damage),
             frames=frames,
             reached=before.reached if frames is before.frames else reach(frames.files),
             read=read,
             total=self._top + 1,
             bounded=self._bounded,
-            damage=tuple(self._damage[version] for version in sorted(self._damage)),
+            damage=damage,
             trouble=trouble,
-            looked_ms=before.looked_ms if trouble else self._clock_ms(),
+            looked_ms=before.looked_ms if known is None else known.seen_ms,
         )
+        self._shown = time.monotonic()
+        self._took_s = self._shown - began
         self._background.answered()
+
+
+def _with_damage(known: SinkSnapshot | None, damage: Sequence[Damage]) -> SinkSnapshot | None:
+    """The sink as the bucket says it, and what of its log cannot be read: no sink with a hole in its log is well."""
+    if known is None or not damage or damage[0].text in known.damage:
+        return known
+    more = f" So are {len(damage) - 1:,} more entries." if len(damage) > 1 else ""
+    before = "" if known.damage in damage[0].text else f"{known.damage} "
+    return replace(known, damage=f"{before}{damage[0].text}{more}")

@@ -51,7 +51,7 @@ def on_wall() -> bool:
 
 def render(variables: resources.Variables, sink_page: Any) -> None:
     """The page; a click on a row opens `sink_page` with this sink."""
-    at, sight = resources.place(variables), resources.watch(variables).ask(1.0)
+    at, sight = resources.place(variables), resources.watch(variables).ask_fresh(1.0)
     waited = at.reader.waiting_s
     if sight.looked_ms and (sight.trouble or waited > SILENT_S):
         shown = f"what is shown is as it was {ago(sight.looked_ms, now_ms())}."

@@ -85,11 +85,11 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
         "an object, given that records come in the order of their times."
     )
     zone = scene.zone
-    by_topic = parts.timed(data.completeness(lags), zone, "complete_ms", "committed_ms")
+    by_topic = _behind(parts.timed(data.completeness(lags), zone, "complete_ms", "committed_ms"))
     columns = {
         "topic": "Topic", "complete": parts.time_column("Complete through", zone, help_text),
         "partitions": parts.number_column("Partitions"),
-        "lag": parts.number_column("Lag, records"), "lag_s": st.column_config.NumberColumn("Lag, seconds", format="%.0f"),
+        "lag": parts.number_column("Lag, records"), "behind": "Lag, time",
         "committed": parts.time_column("Last commit", zone),
     }  # fmt: skip
     parts.table(by_topic, columns, name="Topics with completeness and lag", key="topics-table")
@@ -99,14 +99,19 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
     if box is None:
         return
     with box:
-        rows = parts.timed(lags, zone, "complete_ms", "committed_ms")
+        rows = _behind(parts.timed(lags, zone, "complete_ms", "committed_ms"))
         more = {
             "topic": "Topic", "partition": parts.number_column("Partition"), "lag": parts.number_column("Lag, records"),
-            "lag_s": st.column_config.NumberColumn("Lag, seconds", format="%.0f"),
+            "behind": "Lag, time",
             "frontier": parts.number_column("Next offset to write"), "complete": parts.time_column("Complete through", zone, help_text),
             "committed": parts.time_column("Last commit", zone),
         }  # fmt: skip
         parts.table(rows, more, name="Topic-partitions with frontier and lag", key="lags")
+
+
+def _behind(rows: pd.DataFrame) -> pd.DataFrame:
+    texts = [None if pd.isna(seconds) else duration_text(seconds * 1000) for seconds in rows["lag_s"]]
+    return rows.assign(behind=pd.Series(texts, index=rows.index, dtype=object))
 
 
 def _throughput(scene: Scene) -> None:

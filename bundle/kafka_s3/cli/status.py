@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any, Final
@@ -35,6 +36,7 @@ from kafka_s3.cli.arguments import (
     usage_error,
 )
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text, styled
+from kafka_s3.engine.control.damage import DamageWatch
 from kafka_s3.engine.control.heartbeat import percent
 from kafka_s3.engine.control.status import (
     TYPE,
@@ -46,8 +48,8 @@ from kafka_s3.engine.control.status import (
     health,
     partition_statuses,
     sink_id,
-    snapshot_of,
     state_history,
+    whole_snapshot_of,
 )
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
@@ -94,8 +96,8 @@ def list_(
 
 @composed(target=target_of)
 def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
-    """Show how one sink is, with every topic-partition."""
-    known = snapshot_of(target.store, target.paths, seen_ms=now_ms())
+    """Show the state of one sink, with every topic-partition."""
+    known = whole_snapshot_of(target.store, target.paths, seen_ms=now_ms())
     if output is OutputFormat.JSON:
         show_json(detail_document(known, target.folder.bucket))
         return
@@ -140,7 +142,7 @@ def check(
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
+    """Print the state of a sink in one line; exit code 1 if it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
     line, well = check_sink(
         target.store, target.paths, seen_ms=now_ms(), max_lag=max_lag, max_delay_s=max_delay, max_dead_letters=max_dead_letters
     )  # fmt: skip
@@ -166,7 +168,7 @@ def watch(
     ] = None,
     every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two looks.")] = 30,
 ) -> None:
-    """Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."""
+    """Watch all sinks of a bucket, and notify a webhook or a command when the state of one changes."""
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise usage_error("--webhook", "****", "is no address.", "Write https://...")
     words = shlex.split(command or "")
@@ -182,7 +184,7 @@ def watch(
 
     stop_on_signals(stop)
     watcher = Watcher(
-        lambda: healths(folder),
+        partial(healths, folder, DamageWatch(folder.store)),
         report,
         failed=lambda why: typer.echo(printable(f"{why} Reported again later."), err=True),
     )
@@ -249,9 +251,10 @@ class NotReported(Exception):
     """A change could not be reported; the text says why."""
 
 
-def healths(folder: SinkFolder) -> Mapping[str, SinkHealth]:
+def healths(folder: SinkFolder, watch: DamageWatch) -> Mapping[str, SinkHealth]:
     """The health of every sink of a folder of state. Raises StorageError."""
-    return {known.name: health(known) for known in all_snapshots(folder.store, folder.prefix, seen_ms=now_ms())}
+    seen = all_snapshots(folder.store, folder.prefix, seen_ms=now_ms(), watch=watch)
+    return {known.name: health(known) for known in seen}
 
 
 def post(url: str, document: bytes) -> None:

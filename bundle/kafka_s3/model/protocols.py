@@ -122,6 +122,10 @@ class Observer:
         if self.inner is not None:
             self.inner.warned(text)
 
+    def follower_warned(self, text: str) -> None:
+        """What follows the log fails, or leaves something out; the sink itself is at work. Who does not tell the two apart is `warned`."""
+        self.warned(text)
+
     def recovered(self, after_ms: int) -> None:
         """What kept the sink from its work is over; it lasted so long."""
         if self.inner is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LINKS = "[data-testid=stPageLink] a"
 PAGES = {
     "": "Fleet", "overview": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout",
-    "delta": "Delta tables", "commits": "Commits", "configuration": "Configuration",
+    "tables": "Tables", "commits": "Commits", "configuration": "Configuration",
 }  # fmt: skip
 NAMELESS = """
 const shown = one => one.getClientRects().length > 0;

@@ -261,10 +261,28 @@ def test_schemas_that_take_turns_are_one_pair_with_its_changes_counted() -> None
     assert found[["before", "after", "changes", "back", "partitions"]].values.tolist() == [
         ["a v1", "a v2", 3, 1, 1], ["a v2", "a v3", 1, 0, 1],
     ]  # fmt: skip
-    newest = delta.newest_object(frames.files, file.topic, "a v2")
+    newest = delta.object_at(frames.files, 3)
     assert newest is not None
     assert (newest.key, newest.format) == (file.key, file.format)
-    assert delta.newest_object(frames.files, file.topic, "a v9") is None
+
+
+def test_a_schema_of_the_same_name_that_closed_a_file_is_a_change() -> None:
+    """Schemas were compared by name: beside 59 of 140 files closed by schema every topic-partition had kept its schema."""
+    file = log()[2].files[0]
+
+    def changed(*given: tuple[str, Reason]) -> pd.DataFrame:
+        files = tuple(
+            replace(file, first_offset=offset, schema="", encoded_partition=name, reason=reason)
+            for offset, (name, reason) in enumerate(given)
+        )
+        return delta.changes(frames_of([part_of([replace(log()[2], files=files)], first=2, last=2)]).files)
+
+    found = changed(("a", Reason.SCHEMA), ("b", Reason.SCHEMA), ("a", Reason.FLUSH_SIZE), ("b", Reason.FLUSH_SIZE))
+    assert found[["first_offset", "before_at", "after_at"]].values.tolist() == [[2, 0, 2], [3, 1, 3]]
+    assert delta.pairs(found)[["before", "after", "changes", "back"]].values.tolist() == [["", "", 2, 0]]
+    assert delta.schema_name("", "") == "(no name), of other fields"
+    assert changed(("a", Reason.FLUSH_SIZE), ("a", Reason.FLUSH_SIZE)).empty
+    assert changed(("a", Reason.SCHEMA)).empty
 
 
 # ------------------------------------------------------------ rotation
@@ -322,7 +340,7 @@ def test_where_files_are_as_large_as_their_directories_the_directories_are_to_ch
     files = files_of(Reason.ROTATE_SCHEDULE, count=64, size=1 << 20, records=1000, directories=64)
     (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, in_effect=None)
     assert found.setting == "path.format"
-    assert "at best 1 files instead of 64" in found.effect
+    assert "at best 1 file instead of 64" in found.effect
 
 
 def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(made: World) -> None:

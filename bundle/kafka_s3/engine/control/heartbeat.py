@@ -20,10 +20,9 @@ from types import NoneType
 from typing import Any, Final, TypeVar
 
 from kafka_s3 import __version__
-from kafka_s3.connect.config.settings import reason_of
 from kafka_s3.engine.control.catch_up import CatchUp, CatchUpMeter
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError
+from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError, reason_of
 from kafka_s3.model.files import DataFile, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import start_daemon
@@ -114,7 +113,7 @@ def delay_of(files: Iterable[DataFile], committed_ms: int) -> Delay | None:
         if file.role is Role.VALUE and file.min_timestamp is not None and file.max_timestamp is not None:
             first, span = file.min_timestamp, file.max_timestamp - file.min_timestamp
             points += [
-                (max(committed_ms - first - span * place // POINTS, 0), file.records) for place in range(POINTS + 1)
+                (max(committed_ms - first - span * step // POINTS, 0), file.records) for step in range(POINTS + 1)
             ]
     return Delay(_share(points, 0.5), _share(points, 0.95)) if points else None
 
@@ -193,7 +192,8 @@ class Heartbeat:
     `totals` are those of the whole log up to that entry, None where they are not known.
     `open_states` and `open_state_bytes`: states of open files written since the start, and their size.
     `lag_grew`: at how many heartbeats in a row that followed a commit the lag was higher than at the one before.
-    `standing` are the open problems: what is wrong as long as it lasts, such as a topic that does not exist. `recent` is what this run did
+    `open_problems`: what is wrong as long as it lasts, such as a topic that does not exist; `behind` is what cannot follow
+    the log, such as a table that refuses a file, why and since when: that keeps no record from its object. `recent` is what this run did
     within the last hour, `hours` what the sink did in each of the last 24; `delay` that of the last commit with records; `limits` what is
     well of these. `catch_up`: by when a sink that is behind has read all, None where it is not behind. `states` are those that the sink
     was in, oldest first, over all runs.
@@ -218,7 +218,8 @@ class Heartbeat:
     lag_grew: int = 0
     open_states: int = 0
     open_state_bytes: int = 0
-    standing: tuple[str, ...] = ()
+    open_problems: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
     recent: Tally = NO_TALLY
     hours: tuple[Tally, ...] = ()
     delay: Delay | None = None
@@ -279,6 +280,7 @@ def read_document(
 
 def _heartbeat(document: dict[str, Any]) -> Heartbeat:
     known = {name: document[name] for name in Heartbeat.__dataclass_fields__ if name in document}
+    known.setdefault("open_problems", document.get("standing", ()))  # its name before November 2026
     lag = {
         TopicPartition(topic, int(partition)): int(records)
         for topic, partitions in document["lag"].items()
@@ -302,7 +304,8 @@ def _parts(known: Mapping[str, Any]) -> dict[str, Any]:
     """The members that are more than a number or a text, as far as they are there: earlier versions did not write them."""
     made: dict[str, Callable[[Any], Any]] = {
         "totals": lambda one: None if one is None else Totals(**one),
-        "standing": tuple,
+        "open_problems": tuple,
+        "behind": tuple,
         "recent": lambda one: Tally(**one),
         "hours": lambda many: tuple(typed(Tally(**one)) for one in many),
         "delay": lambda one: None if one is None else Delay(**one),
@@ -373,7 +376,7 @@ class HeartbeatWriter(Observer):
 
     def started(self, start: Start) -> None:
         """The log is claimed."""
-        about = {"lag": dict(start.lag), "looked_ms": start.polled_ms, "standing": start.open_problems}
+        about = {"lag": dict(start.lag), "looked_ms": start.polled_ms, "open_problems": start.open_problems}
         with self._lock:
             before = self._before
             if before is not None and before.looked_ms is not None and before.lag.keys() == start.lag.keys():
@@ -404,17 +407,36 @@ class HeartbeatWriter(Observer):
         """Something failed and is tried again."""
         with self._lock:
             self._warnings += 1
-            self._now = replace(self._now, troubled=True, warning=self._fit(text), warned_ms=self._clock_ms())
+            self._now = replace(self._now, troubled=True, warning=self._shortened(text), warned_ms=self._clock_ms())
         super().warned(text)
 
+    def follower_warned(self, text: str) -> None:
+        """The last warning; the sink's own work, and what it knows of its lag, are not touched by it."""
+        with self._lock:
+            self._now = replace(self._now, warning=self._shortened(text), warned_ms=self._clock_ms())
+        if self.inner is not None:
+            self.inner.follower_warned(text)
+
     def worked(
-        self, lag: Mapping[TopicPartition, int], polled_ms: int | None = None, *, open_problems: Sequence[str] = ()
+        self,
+        lag: Mapping[TopicPartition, int],
+        polled_ms: int | None = None,
+        *,
+        open_problems: Sequence[str] = (),
+        behind: Sequence[str] = (),
     ) -> None:
-        """A poll at `polled_ms` went well; trouble is over where it brought no warning, but for the `open_problems`."""
+        """A poll at `polled_ms` went well; trouble is over where it brought no warning, but for the `open_problems`.
+
+        `behind` is what cannot follow the log.
+        """
         with self._lock:
             calm, self._warnings = not self._warnings, 0
             self._now = replace(self._now, lag=dict(lag), looked_ms=polled_ms, troubled=self._now.troubled and not calm)
-            self._now = replace(self._now, standing=tuple(map(self._fit, open_problems)))
+            self._now = replace(
+                self._now,
+                open_problems=tuple(map(self._shortened, open_problems)),
+                behind=tuple(map(self._shortened, behind)),
+            )
             self._meter.worked(self._clock_ms())
 
     def claimed(self, driver: str) -> None:
@@ -435,7 +457,7 @@ class HeartbeatWriter(Observer):
     def ended(self, error: BaseException | None) -> None:
         """The run is over: stopped, or failed with a reason. An interrupt is a stop."""
         if isinstance(error, Exception):
-            self._update(phase=Phase.FAILED, failure=self._fit(reason_of(error)))
+            self._update(phase=Phase.FAILED, failure=self._shortened(reason_of(error)))
         else:
             self.stopped()
 
@@ -540,7 +562,7 @@ class HeartbeatWriter(Observer):
             self._now = replace(self._now, **changes)
         self._news.set()
 
-    def _fit(self, text: str) -> str:
+    def _shortened(self, text: str) -> str:
         return self._mask(text)[:TEXT_LIMIT]
 
 

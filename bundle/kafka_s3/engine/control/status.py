@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from typing import Final, TypeVar
 
 from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.commands import Control, read_control
+from kafka_s3.engine.control.damage import DamagedEntries, DamageSearch, DamageWatch, held_text
 from kafka_s3.engine.control.heartbeat import (
     FRESH_INTERVALS,
     Heartbeat,
@@ -110,7 +110,7 @@ class SinkSnapshot:
         beat = self.heartbeat
         if beat is None or (beat.looked_ms is None and not beat.lag):
             return Lag()
-        exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.standing
+        exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.open_problems
         return Lag(sum(beat.lag.values()), beat.looked_ms, exact)
 
     @property
@@ -215,7 +215,7 @@ def check_sink(
     max_dead_letters: float | None = None,
 ) -> tuple[str, bool]:
     """How the sink is in a line, and whether it is well by its own limits or those that are given instead. Raises StorageError."""
-    known = snapshot_of(store, paths, seen_ms=seen_ms)
+    known = whole_snapshot_of(store, paths, seen_ms=seen_ms)
     return check_line(known, limits_with(known, lag=max_lag, delay_s=max_delay_s, dead_letters=max_dead_letters))
 
 
@@ -227,7 +227,7 @@ def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, 
 
 def _lag_sentence(known: SinkSnapshot) -> str:
     lag, heartbeat = known.lag, known.heartbeat
-    all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.standing
+    all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.open_problems
     if all_looked_at and lag.records is not None:
         return f"Lag when it ended: {lag.records:,} records."
     if lag.number is None:
@@ -244,7 +244,8 @@ def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
     yield from filter(None, [_lag_text(known, limits.lag)])
     if heartbeat is None:
         return
-    yield from heartbeat.standing
+    yield from heartbeat.open_problems
+    yield from heartbeat.behind
     if heartbeat.lag_grew >= GREW_OFTEN and not heartbeat.ended:
         yield f"it falls behind: after each of the last {heartbeat.lag_grew} looks that followed a commit its lag was higher"
     yield from filter(None, [dead_letters_text(heartbeat.recent, limits), delay_text(heartbeat.delay, limits)])
@@ -301,11 +302,11 @@ def _without_heartbeat(known: SinkSnapshot) -> tuple[SinkState, str]:
     if _nothing_committed(known):
         how = "created, not started yet." if known.configured else "nothing committed, and no heartbeat."
         return SinkState.PROVISIONING, how
-    return SinkState.UNKNOWN, "there is a commit log but no heartbeat: whether it runs cannot be told."
+    return SinkState.UNKNOWN, "there is a commit log but no heartbeat: whether it runs is not known."
 
 
 def _stale(known: SinkSnapshot, heartbeat: Heartbeat) -> str:
-    text = f"last heard of {age(known.seen_ms - heartbeat.beat_ms)} ago (pid {heartbeat.pid} on {heartbeat.host})"
+    text = f"last heartbeat {age(known.seen_ms - heartbeat.beat_ms)} ago (pid {heartbeat.pid} on {heartbeat.host})"
     epoch = known.log.epoch if known.log else 0
     if 0 < heartbeat.epoch < epoch:
         return f"{text}; another driver, without heartbeat, has taken the log over since (epoch {epoch})."
@@ -366,6 +367,17 @@ def snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkS
     return reader.snapshot(frozenset(store.names(paths.root)), reader.heartbeat(), read_log=reader.whole_log)
 
 
+def whole_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot:
+    """The same with the damage of entries that the state does not need any more. Raises StorageError."""
+    return with_damage(snapshot_of(store, paths, seen_ms=seen_ms), DamageSearch(store, paths).find())
+
+
+def with_damage(known: SinkSnapshot, found: Iterable[DamagedEntries]) -> SinkSnapshot:
+    """What the bucket says of a sink, with the damaged entries of its log; what is noted already is not told twice."""
+    texts = [held_text(one.held) if one.text in known.damage else str(one) for one in found]
+    return replace(known, damage=" ".join(filter(None, [known.damage, *texts])))
+
+
 def quick_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot | None:
     """The same at the price of three requests: the log's `progress` and topics may be left out. None where there is no sink.
 
@@ -382,18 +394,25 @@ def quick_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) ->
     return None if OWN.isdisjoint(names) else reader.snapshot(names, heartbeat, read_log=reader.whole_log)
 
 
-def all_snapshots(store: ObjectStore, prefix: str, *, seen_ms: int) -> list[SinkSnapshot]:
-    """A glance at every sink below the prefix, in order of their names. Raises StorageError."""
+def all_snapshots(
+    store: ObjectStore, prefix: str, *, seen_ms: int, watch: DamageWatch | None = None
+) -> list[SinkSnapshot]:
+    """A glance at every sink below the prefix, in order of their names; a `watch` looks for damage in their logs. Raises StorageError."""
+
+    def read(name: str) -> SinkSnapshot | None:
+        paths = StatePaths(prefix, name)
+        known = quick_snapshot_of(store, paths, seen_ms=seen_ms)
+        return known if known is None or watch is None else with_damage(known, watch.of(paths, seen_ms))
+
     with ThreadPool(READERS) as pool:
-        read = partial(quick_snapshot_of, store, seen_ms=seen_ms)
-        found = pool.map(read, (StatePaths(prefix, name) for name in state_folders(store, prefix)))
+        found = pool.map(read, state_folders(store, prefix))
         return [one for one in found if one is not None]
 
 
 def _near(store: ObjectStore, paths: StatePaths, beat: Heartbeat | None) -> tuple[Set[str], Sequence[str]] | None:
     """The names of a sink's objects beside its log, and the keys of the heartbeat's entry and of those since.
 
-    None where the heartbeat does not tell the totals up to its entry, or the entries are many.
+    None where the heartbeat lacks the totals up to its entry, or the entries are many.
     """
     if beat is None or beat.totals is None:
         return None

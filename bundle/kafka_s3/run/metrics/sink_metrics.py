@@ -86,8 +86,8 @@ UNREAD: Final = Instrument("kafka_s3_unread_records", _GAUGE, "Records that no t
                            _TOPIC)  # fmt: skip
 CATCH_UP: Final = Instrument("kafka_s3_catch_up_seconds", _GAUGE, "Until a sink that is behind has read all that is in Kafka, at its pace; "
                              "0 where it is not behind, infinite where more arrives than it reads.")  # fmt: skip
-CATCH_UP_RATE: Final = Instrument("kafka_s3_catch_up_records_per_second", _GAUGE, "Records that a sink that is behind reads and that arrive"
-                                  " in a second (`kind` is read or arriving).", ("sink", "kind"))  # fmt: skip
+CATCH_UP_RATE: Final = Instrument("kafka_s3_catch_up_records_per_second", _GAUGE, "Records that a sink behind reads, and that arrive, "
+                                  "in a second (`kind` is read or arriving).", ("sink", "kind"))  # fmt: skip
 PHASE: Final = Instrument("kafka_s3_phase", _GAUGE, "1 for what the sink does (starting, running, paused, stopped, failed), else 0.",
                           ("sink", "phase"))  # fmt: skip
 PROBLEMS: Final = Instrument("kafka_s3_problems", _GAUGE, "What is the matter now: things that fail and are tried again, topics that are "
@@ -281,7 +281,7 @@ class SinkMetrics(Observer):
     def _heartbeat_samples(self, heartbeat: Heartbeat) -> Iterator[Sample]:
         for phase in Phase:
             yield Sample(PHASE, (self._sink, str(phase)), int(heartbeat.phase is phase))
-        yield Sample(PROBLEMS, (self._sink,), int(heartbeat.troubled) + len(heartbeat.standing))
+        yield Sample(PROBLEMS, (self._sink,), int(heartbeat.troubled) + len(heartbeat.open_problems))
         yield from self._catch_up_samples(heartbeat)
         if heartbeat.last_round_ms is not None:
             yield Sample(LAST_ROUND, (self._sink,), heartbeat.last_round_ms / 1000)

@@ -30,7 +30,6 @@ from kafka_s3.connect.config.jaas import IAM_MECHANISM, SHADE, SHADES, Module, r
 from kafka_s3.connect.config.options.client import IAM_HANDLER, LOGIN_HANDLER
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.engine.log.report_form import outcome_of
 from kafka_s3.engine.loop.planner import RANGES_IN_A_TASK, is_quiet
 from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.kafka.reader.settings import ReadScope
@@ -38,6 +37,7 @@ from kafka_s3.model.errors import EngineDied, KafkaUnavailable, SourceError, Unr
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.failures import SPARK_ERRORS, death, source_error
+from kafka_s3.run.spark.report_form import outcome_of
 from kafka_s3.run.spark.task import REPORT, ReadingTask, Task, process
 from kafka_s3.run.wiring.pipeline import TaskPlan
 
@@ -85,7 +85,7 @@ class TasksSource:
 def shares(assignments: Sequence[Assignment], tasks: int) -> list[tuple[Assignment, ...]]:
     """What each task reads: a long range alone, as one that has to be read apart; quiet ones together, of the same topics where possible.
 
-    At most `tasks` where the assignments are those of one turn (`engine.loop.planner.in_turns`).
+    At most `tasks` where the assignments are those of one wave (`engine.loop.planner.waves`).
     """
     quiet = sorted((one for one in assignments if _shares(one)), key=lambda wanted: wanted.topic_partition)
     alone = [(wanted,) for wanted in assignments if not _shares(wanted)]
@@ -366,7 +366,7 @@ class KafkaClasses(StrEnum):
     SHADED = "shaded"
 
     def prefix(self, module: Module) -> str:
-        """What stands before the name of a login module, and of the handlers that go with it."""
+        """What precedes the name of a login module, and of the handlers that go with it."""
         return SHADES[module] if self is KafkaClasses.SHADED else ""
 
 

@@ -72,9 +72,9 @@ def beat(**changes: object) -> SinkSnapshot:
         (beat(phase=Phase.PAUSED, beat_ms=NOW - 30_001), SinkState.STALE, "30 s ago"),
         (beat(epoch=1, beat_ms=0), SinkState.STALE, "another driver, without heartbeat"),
         (replace(KNOWN, heartbeat=None), SinkState.UNKNOWN, "no heartbeat"),
-        (beat(standing=("topic clicks is not in Kafka",)), SinkState.DEGRADED, "Topic clicks is not in Kafka."),
+        (beat(open_problems=("topic clicks is not in Kafka",)), SinkState.DEGRADED, "Topic clicks is not in Kafka."),
         (
-            beat(phase=Phase.PAUSED, standing=("topic clicks is not in Kafka",)),
+            beat(phase=Phase.PAUSED, open_problems=("topic clicks is not in Kafka",)),
             SinkState.PAUSED,
             "Topic clicks is not in Kafka.",
         ),
@@ -125,7 +125,7 @@ def test_an_id_is_short_and_stays() -> None:
         (beat(phase=Phase.FAILED, lag={ORDERS: 0}), "unknown"),
         (beat(phase=Phase.PAUSED), "7 or more"),
         (beat(troubled=True), "7 or more"),
-        (beat(standing=("no broker answers for orders-2",)), "7 or more"),
+        (beat(open_problems=("no broker answers for orders-2",)), "7 or more"),
     ],
 )
 def test_lag_is_a_number_only_where_somebody_looks_for_programs_too(known: SinkSnapshot, text: str) -> None:
@@ -166,7 +166,7 @@ def test_every_topic_partition_of_log_and_heartbeat_has_a_line() -> None:
     ]
 
 
-def test_no_lag_of_a_partition_is_told_only_while_somebody_looks() -> None:
+def test_no_lag_of_a_partition_is_reported_only_while_somebody_looks() -> None:
     lag = {ORDERS: 0, TopicPartition("orders", 1): 7}
     assert [one.lag for one in partition_statuses(beat(lag=lag))] == [0, 7]
     assert [one.lag for one in partition_statuses(beat(lag=lag, phase=Phase.FAILED))] == [None, 7]
@@ -202,7 +202,7 @@ def test_sinks_are_found_by_their_state_and_nothing_else_is_taken_for_one() -> N
     assert list(sink_names(store, "nothing")) == []
 
 
-def test_the_bucket_tells_everything_of_a_sink_that_ran() -> None:
+def test_the_bucket_shows_everything_of_a_sink_that_ran() -> None:
     world = World({"flush.size": "3"})
     world.add(range(4))
     world.start().poll_and_commit()
