@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kafka_s3.engine.log.entry import CommitEntry, read_entry
-from kafka_s3.engine.log.fold import LogFold, Reset, Segment
+from kafka_s3.engine.log.fold import UNPUBLISHED, Event, LogFold, Replacement, Reset, Segment
 from kafka_s3.engine.log.log import CommitLog, is_published
-from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
@@ -46,11 +45,12 @@ def committed_files(entries: Iterable[CommitEntry], topic: str) -> list[Committe
     """The files of a topic's records that consecutive entries committed, in the order of the log; each object once.
 
     An object that was written again under its key, because a position was set back, counts with the later entry. One whose upload was
-    lost for good never appeared.
+    lost for good never appeared. An object that a rewrite put in the place of others counts where all of those are of these entries; where
+    only some are, these count as long as they are there.
     """
     fold, found = LogFold(), dict[str, CommittedFile]()
     for entry in entries:
-        for event in fold.add(entry):
+        for event in sorted(fold.add(entry), key=_is_of_sidecars):
             if event.topic_partition.topic != topic:
                 continue
             if isinstance(event, Segment):
@@ -60,6 +60,8 @@ def committed_files(entries: Iterable[CommitEntry], topic: str) -> list[Committe
             elif isinstance(event, Reset):
                 if event.goes_back and not event.recreated:
                     _set_back(found, event)
+            elif isinstance(event, Replacement):
+                _replace(found, event)
             elif event.cause == UNPUBLISHED:
                 for key in [key for key, one in found.items() if _is_within(one.facts, event)]:
                     del found[key]
@@ -76,6 +78,31 @@ def _files(segment: Segment) -> Iterator[CommittedFile]:
         values, keys = parts.get(Role.VALUE), parts.get(Role.KEY)
         if values is not None or keys is not None:
             yield CommittedFile(segment.version, values, keys)
+
+
+def _is_of_sidecars(event: Event) -> bool:
+    """Whether it is about keys or headers, whose values have to be replaced first."""
+    return isinstance(event, Replacement) and event.file is not None and event.file.role is not Role.VALUE
+
+
+def _replace(found: dict[str, CommittedFile], event: Replacement) -> None:
+    replaced, file = [found[key] for key in event.swap.keys if key in found], event.file
+    if file is None or (replaced and len(replaced) == len(event.swap.keys)):
+        for one in replaced:
+            del found[one.facts.key]
+    if file is None:
+        return
+    if replaced and len(replaced) == len(event.swap.keys):
+        values, keys = (file, None) if file.role is Role.VALUE else (None, file)
+        found[file.key] = CommittedFile(replaced[-1].entry, values, keys, any(one.read_again for one in replaced))
+    elif file.role is Role.KEY:
+        for key, one in found.items():
+            if one.values is not None and one.keys is None and _coordinates(one.values) == _coordinates(file):
+                found[key] = replace(one, keys=file)
+
+
+def _coordinates(file: DataFile) -> tuple[object, ...]:
+    return file.topic_partition, file.encoded_partition, file.first_offset, file.last_offset
 
 
 def _set_back(found: dict[str, CommittedFile], reset: Reset) -> None:
