@@ -116,6 +116,8 @@ COMMANDS: Final = tuple(
          "Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."),
         ("sweep", "sweep:sweep",
          "Abort the unfinished uploads and remove the open files that crashed tasks of a sink left. Safe while the sink runs."),
+        ("compact", "compact:compact",
+         "Put small files of a directory together, without a change of records. Safe while the sink runs."),
         ("verify", "audit:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "audit:explain",
