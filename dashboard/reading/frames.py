@@ -189,7 +189,8 @@ def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
         *about, entry.epoch, str(entry.kind), entry.driver, totals.read, totals.written, totals.dead_letters, totals.skipped,
         totals.files, totals.bytes, _note(entry, had_files=bool(entry.files)),
     ))  # fmt: skip
-    files_of_records = {file.key for file in counted(entry.files)}
+    rewritten = entry.kind is EntryKind.REWRITE  # the records of such objects were counted when they were written
+    files_of_records = set() if rewritten else {file.key for file in counted(entry.files)}
     for file in entry.files:
         folder, slash, name = file.key.rpartition("/")
         rows["files"].append((

@@ -19,7 +19,7 @@ from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason, Role
-from kafka_s3.objects.merging import digest_rows, merge_objects
+from kafka_s3.objects.merging import MergeRefused, digest_rows, merge_objects
 from kafka_s3.objects.readers import avro_rows, sliced
 from kafka_s3.ops.compaction import Compaction, NotTaken, compaction_of, forecast_of
 from kafka_s3.ops.explain.answer import Outcome
@@ -249,3 +249,5 @@ def test_avro_blocks_are_taken_over_and_other_schemas_refused() -> None:
     originals = [data for key, data in sorted(world.store.objects.items()) if key.startswith("topics/")]
     merged = merge_objects("avro", originals)
     assert [row["n"] for row in avro_rows(sliced(merged))] == list(range(12))
+    with pytest.raises(MergeRefused, match="schemas or codecs differ"):
+        merge_objects("avro", [originals[0], originals[1].replace(b"deflate", b"bzip2\x00\x00")])
