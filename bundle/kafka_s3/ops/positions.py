@@ -1,4 +1,4 @@
-"""Where does a sink stand, and how is it moved by hand? Reading positions is free; a move is an entry of the commit log.
+"""Which positions does a sink have, and how is it moved by hand? Reading positions is free; a move is an entry of the commit log.
 
 A move claims the log first, which fences a driver that is still at work: its next commit is refused and it stops. So a move is refused
 where a driver has committed lately, unless it is forced. The last entry says whether it was written by hand: behind such an entry no
@@ -83,7 +83,7 @@ class Move:
         return Gap(*self.topic_partition, self.before.frontier, self.position - 1, CAUSE)
 
     @property
-    def again(self) -> int:
+    def reread(self) -> int:
         """How many offsets before the frontier are read once more."""
         return max(self.before.frontier - self.position, 0) if self.before is not None else 0
 
@@ -92,7 +92,7 @@ class Move:
         """The position afterwards. Going back, dead letters are tried again too; ahead, those beyond the position stay recorded."""
         if self.before is None:
             return Progress(self.position)
-        if self.again:
+        if self.reread:
             written = self.before.written
             return Progress(self.position, None if written is None else min(written, self.position))
         return replace(self.before, frontier=self.position, recorded=self.before.recorded.since(self.position))
@@ -124,19 +124,19 @@ def topic_partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions]
 
 
-def offset_named(text: str, place: PartitionOffsets) -> int:
+def offset_named(text: str, offsets: PartitionOffsets) -> int:
     """`earliest`, `latest` or a number as an offset that Kafka has, its head included. Raises ConfigError with the range."""
-    start, head = place.start, place.head
+    start, head = offsets.start, offsets.head
     if start is None or head is None:
         raise _wrong(
-            str(place.topic_partition), text, "is no topic-partition of this Kafka cluster.", "Check its name."
+            str(offsets.topic_partition), text, "is no topic-partition of this Kafka cluster.", "Check its name."
         )
     if text in ("earliest", "latest"):
         return start if text == "earliest" else head
     if not text.isascii() or not text.isdecimal():
         raise _wrong("OFFSET", text, "is no offset.", "Give a number, earliest or latest.")
     if not start <= int(text) <= head:
-        rule = f"is out of range: Kafka has {place.topic_partition} from {start} to {head} (the head)."
+        rule = f"is out of range: Kafka has {offsets.topic_partition} from {start} to {head} (the head)."
         raise _wrong("OFFSET", text, rule, "Give an offset in that range, earliest or latest.")
     return int(text)
 
@@ -155,13 +155,13 @@ def epoch_ms(text: str) -> int:
 
 def offsets_at_time(brokers: Brokers, chosen: Iterable[PartitionOffsets], *, time_ms: int) -> dict[TopicPartition, int]:
     """Per topic-partition the first offset at or after the time; the head where all records are older."""
-    heads = {place.topic_partition: place.head for place in chosen if place.head is not None}
+    heads = {offsets.topic_partition: offsets.head for offsets in chosen if offsets.head is not None}
     found = brokers.offsets_at(dict.fromkeys(heads, time_ms))
     return {tp: head if (at := found.get(tp)) is None else at for tp, head in heads.items()}
 
 
 def moves_to(state: LogState, positions: Mapping[TopicPartition, int]) -> list[Move]:
-    """The moves that these positions mean; a topic-partition that stands there already is left out."""
+    """The moves that these positions mean; a topic-partition that is there already is left out."""
     moves = [Move(tp, state.progress.get(tp), position) for tp, position in sorted(positions.items())]
     return [move for move in moves if move.before is None or move.before.frontier != move.position]
 
@@ -210,7 +210,7 @@ def write_positions(
     *,
     check: Callable[[LogState], None] | None = None,
 ) -> CommitEntry | None:
-    """Claims the log and moves the frontiers with one entry, which it gives; None where all stand there already.
+    """Claims the log and moves the frontiers with one entry, which it gives; None where all are there already.
 
     An offset keeps what the log knows beside the frontier, a Progress replaces it. `check` may refuse, by what it raises, the state in
     which the log was claimed: no driver changes that any more. Raises CommitError, SourceError, TopicRecreated.

@@ -257,7 +257,7 @@ def open_letters(
     wanted = replace(selection, states=frozenset({LetterState.OPEN}))
     found = letters(ledger, store, selection=wanted, missing=missing)
     latest = {(filed.letter.topic_partition, filed.letter.offset): filed.letter for filed in found}
-    return [latest[place] for place in sorted(latest)]
+    return [latest[position] for position in sorted(latest)]
 
 
 def _failed(report: TaskReport, content: MemoryStore) -> list[DeadLetter]:
@@ -279,8 +279,8 @@ def _with_report(before: DryRunResult, chosen: Sequence[DeadLetter], report: Tas
     """The outcome with the letters of one more topic-partition."""
     files = tuple(file for file in report.files if file.role not in NOT_OURS)
     failed = _failed(report, before.content)
-    again = {letter.offset for letter in failed}
-    done = [letter for letter in chosen if letter.offset not in again]
+    failed_offsets = {letter.offset for letter in failed}
+    done = [letter for letter in chosen if letter.offset not in failed_offsets]
     if sum(file.records for file in counted(files)) != len(done):
         raise CommitError(
             f"{report.topic_partition}: {len(chosen)} dead letters, but the records written and failed are not as many. Nothing was "

@@ -132,9 +132,9 @@ def storage_error(error: Exception, request: Request) -> StorageError:
 def _refusal(error: Any, request: Request) -> StorageError:
     answer = error.response.get("Error", {})
     code, status = str(answer.get("Code") or ""), _status(error)
-    said = f"{code} ({status})" if status and code != str(status) else code or "an unknown error"
+    reason = f"{code} ({status})" if status and code != str(status) else code or "an unknown error"
     message = str(answer.get("Message") or "").strip().rstrip(".")
-    text = f"{request.title} failed with {said}{': ' + message if message else ''}."
+    text = f"{request.title} failed with {reason}{': ' + message if message else ''}."
     if error.operation_name == "AssumeRole":
         advice = "Check s3.credentials.provider.sts.role.arn and .sts.role.external.id, and that the role trusts the base credentials."
         return _kind(code, status)(f"Assuming a role for {text} {advice}")

@@ -281,7 +281,7 @@ def test_of_drivers_that_take_turns_only_the_last_one_to_claim_commits(
         successor.open()
         records_come()
         before = here.bucket.listing()
-        for _ in range(2):  # it stays fenced, however often it is told to work
+        for _ in range(2):  # it stays fenced, however often it is asked to work
             with pytest.raises(Fenced, match="owned by another driver now"):
                 owner.poll_and_commit()
             fenced += 1

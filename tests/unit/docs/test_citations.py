@@ -307,7 +307,7 @@ def linked(path: str) -> list[str]:
 
 def test_every_page_is_in_the_index_and_the_quick_starts_are_first() -> None:
     index = linked("docs/README.md")
-    assert index[:2] == ["docs/quick-start-avro.md", "docs/quick-start-cloud.md"]
+    assert index[:3] == ["README.md", "docs/quick-start-avro.md", "docs/quick-start-cloud.md"]
     pages = {path for path in tracked() if path.startswith("docs/") and path.endswith(".md")}
     of_the_reference = {path for path in linked("docs/configuration.md") if path.startswith("docs/configuration")}
     assert pages - set(index) - of_the_reference - set(DECISIONS) == {"docs/README.md"}

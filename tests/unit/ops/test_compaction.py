@@ -11,6 +11,7 @@ import pytest
 
 from kafka_s3.connect.naming.keys import last_of_rewritten
 from kafka_s3.engine.control.commands import read_control
+from kafka_s3.engine.log.committed import committed_files
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.history import read_history
@@ -215,6 +216,22 @@ def test_a_restore_reads_each_record_once_by_the_log_and_by_names(kind: str) -> 
         (file,) = table.of(ORDERS)
         assert file.parts[Role.VALUE].key == merged_key(world)
         assert set(file.parts) == ({Role.VALUE, Role.KEY} if kind == "sidecars" else {Role.VALUE})
+
+
+def test_read_committed_sees_an_object_once_and_a_stretch_before_the_rewrite_as_it_was_committed() -> None:
+    world = filled("sidecars")
+    (entry,) = compact(world)
+    entries = world.entries()
+    (file,) = committed_files(entries, "orders")
+    assert file.values is not None
+    assert file.keys is not None
+    assert (file.entry, file.values.key, file.keys.key) == (
+        entry.version,
+        merged_key(world),
+        merged_key(world, Role.KEY),
+    )
+    assert len(committed_files(entries[: entry.version], "orders")) == 4
+    assert committed_files(entries[entry.version :], "orders") == []
 
 
 def test_the_logs_tables_count_what_was_written_once() -> None:

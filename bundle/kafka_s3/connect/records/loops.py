@@ -32,8 +32,8 @@ def behind_sequence(at, end):
         return ODD
     if at + more >= end or byte_at(at + 1) < low or byte_at(at + 1) > high:
         return ODD
-    for place in range(at + 2, at + more + 1):
-        if byte_at(place) < 0x80 or byte_at(place) > 0xBF:
+    for index in range(at + 2, at + more + 1):
+        if byte_at(index) < 0x80 or byte_at(index) > 0xBF:
             return ODD
     return at + more + 1
 
@@ -61,8 +61,8 @@ def join(data, bounds, rows, separator, out):
         length = bounds[row + 1] - bounds[row]
         copy_bytes(into + at, base + bounds[row], length)
         at += length
-        for place in range(size):
-            out[at + place] = separator[place]
+        for index in range(size):
+            out[at + index] = separator[index]
         at += size
 
 

@@ -22,7 +22,7 @@ from kafka_s3.store.store import ObjectStore
 
 FORMAT: Final = 1
 LOOK_EVERY_MS: Final = 1000
-_UNREADABLE: Final = "What is asked of the sink cannot be told:"
+_UNREADABLE: Final = "The request to the sink cannot be read:"
 _log = logging.getLogger(__name__)
 
 
@@ -119,8 +119,17 @@ class CommandChannel:
     def working(self, commands: Control) -> None:
         """The sink works, as asked."""
 
-    def worked(self, lag: Mapping[TopicPartition, int], polled_ms: int | None, open_problems: Sequence[str]) -> None:
-        """Everything answered, and what was due is done; `open_problems` are what is the matter with topics all the same."""
+    def worked(
+        self,
+        lag: Mapping[TopicPartition, int],
+        polled_ms: int | None,
+        open_problems: Sequence[str],
+        *,
+        behind: Sequence[str] = (),
+    ) -> None:
+        """Everything answered, and what was due is done; `open_problems` are what is the matter with topics all the same, `behind` is what
+        cannot follow the log.
+        """
 
     def owes_flush(self, commands: Control) -> bool:
         """Whether a flush is asked for that is not done yet."""
@@ -171,10 +180,17 @@ class ControlChannel(CommandChannel):
         """The heartbeat says that the sink works."""
         self._doing(Phase.RUNNING, commands, "goes on")
 
-    def worked(self, lag: Mapping[TopicPartition, int], polled_ms: int | None, open_problems: Sequence[str]) -> None:
+    def worked(
+        self,
+        lag: Mapping[TopicPartition, int],
+        polled_ms: int | None,
+        open_problems: Sequence[str],
+        *,
+        behind: Sequence[str] = (),
+    ) -> None:
         """The heartbeat has the lag and the problems."""
         own = [f"{_UNREADABLE} {self._unreadable}"] if self._unreadable else []
-        self._heartbeat_writer.worked(lag, polled_ms, open_problems=[*open_problems, *own])
+        self._heartbeat_writer.worked(lag, polled_ms, open_problems=[*open_problems, *own], behind=behind)
 
     def owes_flush(self, commands: Control) -> bool:
         """Whether the heartbeat does not name the request yet."""

@@ -125,6 +125,14 @@ class CommitLog:
             self._advance(entry)
         return self.state
 
+    def catch_up(self) -> None:
+        """Reads the entries that came since; where none did, that is one small request. Raises LogDamaged, StorageError."""
+        if self.store.head(self.paths.commit(self.state.version + 1)) is None:
+            return
+        for key, entry in read_entries(self.store, self.paths, after=self.state.version):
+            self._check_follows(key, entry)
+            self._advance(entry)
+
     def _newest_checkpoint(self) -> str:
         """The key of the newest checkpoint, blank where there is none; of a long log only those beside its open end are listed."""
         folder = f"{self.paths.root}checkpoints/"
@@ -199,7 +207,7 @@ class CommitLog:
                 _log.info("entry is put again", extra={"facts": {"version": entry.version, "reason": str(error)}})
         else:
             raise CommitUnknown(
-                f"It cannot be told whether commit entry {key} was written: {unknown} {FINDS_OUT}"
+                f"It is not known whether commit entry {key} was written: {unknown} {FINDS_OUT}"
             ) from unknown
         self._advance(entry)
 
@@ -336,7 +344,7 @@ class CommitLog:
             raise CommitUnknown(f"Commit entry {key} was refused as existing, but is not there.") from error
         except StorageUnavailable as error:
             # not to be tried again as it is: our own entry would be met as a stranger's
-            raise CommitUnknown(f"It cannot be told who wrote commit entry {key}: {error} {FINDS_OUT}") from error
+            raise CommitUnknown(f"It is not known who wrote commit entry {key}: {error} {FINDS_OUT}") from error
         if found.commit_id != entry.commit_id:
             _log.info("fenced", extra={"facts": {"epoch": entry.epoch, "by_epoch": found.epoch, "by": found.driver}})
             raise Fenced(

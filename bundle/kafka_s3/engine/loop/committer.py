@@ -244,7 +244,7 @@ class Recovery:
 
 
 def beyond_recovery(gone: Iterable[DataFile], brokers: Brokers) -> list[DataFile]:
-    """The files whose records Kafka does not have any more. Raises KafkaUnavailable where it cannot tell."""
+    """The files whose records Kafka does not have any more. Raises KafkaUnavailable where it cannot know."""
     wanted = list(gone)
     topics = brokers.describe(sorted({file.topic for file in wanted}))
     there = {TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions}
@@ -262,13 +262,13 @@ def files_text(files: Iterable[DataFile]) -> str:
 
 def _values_of(file: DataFile, entry: CommitEntry) -> DataFile:
     """The object of values that belongs to a file of the entry; the file itself where there is none."""
-    place = (file.topic_partition, file.encoded_partition, file.first_offset)
+    identity = (file.topic_partition, file.encoded_partition, file.first_offset)
     return next(
         (
             other
             for other in entry.files
             if other.role is Role.VALUE
-            and (other.topic_partition, other.encoded_partition, other.first_offset) == place
+            and (other.topic_partition, other.encoded_partition, other.first_offset) == identity
         ),
         file,
     )

@@ -415,7 +415,7 @@ class Sink:
         try:
             if isinstance(error, OffsetsLost) and state is not None and self.topics.ends_before(assignment(state)):
                 return KafkaUnavailable(f"A log was truncated while it was to be read. {error}")
-        except KafkaUnavailable as away:  # so nobody can tell
+        except KafkaUnavailable as away:  # so nobody knows
             return away
         return error
 
@@ -577,13 +577,13 @@ def _progress(report: TaskReport, before: Progress) -> Progress:
 def log_reports(reports: Sequence[TaskReport]) -> None:
     """What tasks did, and which files they closed for what reason."""
     for report in reports:
-        place = {"partition": str(report.topic_partition)}
+        coordinates = {"partition": str(report.topic_partition)}
         facts = {name: getattr(report, name) for name in ("start", "until", "read", "frontier")}
         counts = {"files": len(report.files), "dead_letters": len(report.dead), "skipped": report.skipped}
-        _log.debug("task done", extra={"facts": {**place, **facts, **counts, "pending": report.tail.records}})
+        _log.debug("task done", extra={"facts": {**coordinates, **facts, **counts, "pending": report.tail.records}})
         for file in report.files:
             content = {"key": file.key, "reason": str(file.reason), "role": str(file.role), "records": file.records}
-            offsets = {"bytes": file.bytes, **place, "first": file.first_offset, "last": file.last_offset}
+            offsets = {"bytes": file.bytes, **coordinates, "first": file.first_offset, "last": file.last_offset}
             _log.debug("file closed", extra={"facts": content | offsets})
 
 
@@ -602,12 +602,15 @@ def stop_errors(reports: Sequence[TaskReport], *, sink: str) -> dict[TopicPartit
 
 def _stop_error(report: TaskReport, sink: str, leniency: str) -> RecordError:
     reason = (report.failure or "").removesuffix(".")
-    place: dict[str, str | int] = {"topic": report.topic_partition.topic, "partition": report.topic_partition.partition}
-    place |= zip(("stage", "offset"), report.failed_at or (), strict=False)
+    coordinates: dict[str, str | int] = {
+        "topic": report.topic_partition.topic,
+        "partition": report.topic_partition.partition,
+    }
+    coordinates |= zip(("stage", "offset"), report.failed_at or (), strict=False)
     return RecordError(
         f"Sink {sink} cannot pass over {reason}. Nothing of this batch of {report.topic_partition} was committed: its next offset is "
         f"{report.start}. Correct the data or the configuration. {leniency} {report.remedy}",
-        place,
+        coordinates,
     )
 
 

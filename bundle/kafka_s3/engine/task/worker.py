@@ -151,7 +151,7 @@ def _in_forms_of(formats: Mapping[Role, Format], run: Run) -> Run | Failure:
             continue
         sidecar = None if role is Role.VALUE else run.sidecars[role]
         own = run if sidecar is None else Run(run.offsets, run.timestamps, sidecar.values, sidecar.schema)
-        found = form.fit(own)
+        found = form.accept(own)
         if isinstance(found, str):
             return replace(rejection(int(run.offsets[0]), found), stops_original=form.stops_original(own))
         if sidecar is None:

@@ -186,7 +186,7 @@ class OffsetInquiry:
     def _letter(self, accounts: OffsetAccounts, notes: list[str]) -> FiledLetter | None:
         """The last dead letter of the offset that no later position made void."""
         tp = accounts.topic_partition
-        chosen = LetterSelection(topic=tp.topic, partition=tp.partition, offset=accounts.offset)
+        chosen = LetterSelection(topics=frozenset({tp.topic}), partition=tp.partition, offset=accounts.offset)
 
         def missing(file: LetterFile) -> None:
             where = f"Dead letter file {file.file.key} of entry {file.entry}"
@@ -223,7 +223,7 @@ class OffsetInquiry:
             text = f"The sink began at offset {accounts.start}; what is before it was never its own."
             return Answer(Outcome.BEFORE_START, text)
         unknown = "The sink has not looked at this topic-partition yet."
-        position = unknown if frontier is None else f"The sink stands at {frontier}."
+        position = unknown if frontier is None else f"The sink is at {frontier}."
         if bounds is not None and offset >= bounds[1]:
             return Answer(Outcome.NOT_IN_KAFKA, f"{position} Kafka ends at {bounds[1]}: nothing has this offset yet.")
         noted = self._noted(tp)

@@ -146,18 +146,18 @@ def test_json_is_compared_as_documents(value: bytes) -> None:
     assert report.tallies[0].compared == 2
 
 
-def test_a_topic_partition_whose_texts_differ_is_looked_at_by_value_and_told_of_once() -> None:
+def test_a_topic_partition_whose_texts_differ_is_looked_at_by_value_and_reported_once() -> None:
     world = World({"flush.size": "2"})
     world.start()
     values(world, [b'{"n":1}', b'{"n":2}', b'{"n":3}', b'{"n":4.0}'])
     assert world.sink.poll_and_commit()
     last = max(file.key for entry in world.entries() for file in entry.files)
     changed(world, last, lambda content: content.replace(b"4.0", b"4e0"))
-    told: list[tuple[str, int, int]] = []
-    report = audited(world, notify=lambda *progress: told.append(progress))
+    reported: list[tuple[str, int, int]] = []
+    report = audited(world, notify=lambda *progress: reported.append(progress))
     assert kinds(report) == [FindingKind.WRONG_ETAG]
     assert (report.tallies[0].compared, report.tallies[0].read) == (4, 2)
-    assert max(done for what, done, _ in told if what == "objects") == 2
+    assert max(done for what, done, _ in reported if what == "objects") == 2
 
 
 # ------------------------------------------------------------ damaged objects
@@ -409,7 +409,7 @@ def test_what_retention_removed_is_checked_from_log_and_objects(start: int) -> N
     assert kinds(audited(world)) == [FindingKind.MISSING_OBJECT]
 
 
-def test_gaps_of_the_log_are_told_by_their_cause() -> None:
+def test_gaps_of_the_log_are_reported_by_their_cause() -> None:
     world = World({"flush.size": "3", "behavior.on.lost.offsets": "gap"})
     world.start()
     world.add(range(4))
@@ -513,10 +513,10 @@ def test_a_sample_reads_few_objects_but_looks_at_all() -> None:
 
 
 def test_progress_is_reported() -> None:
-    told: list[tuple[str, int, int]] = []
-    audited(healthy(), notify=lambda *step: told.append(step))
-    assert ("objects", 3, 3) in told
-    assert ("Kafka orders-0", 11, 11) in told
+    reported: list[tuple[str, int, int]] = []
+    audited(healthy(), notify=lambda *step: reported.append(step))
+    assert ("objects", 3, 3) in reported
+    assert ("Kafka orders-0", 11, 11) in reported
 
 
 # ------------------------------------------------------------ dead letters settled by hand
@@ -662,3 +662,17 @@ def test_an_archived_object_is_a_finding_and_the_rest_is_checked() -> None:
     assert found.place == FIRST
     later = SegmentSelection(since=datetime(2031, 1, 1, tzinfo=UTC))
     assert audited(world, store=FaultyStore(world.store, archived), selection=later).findings == ()
+
+
+def test_a_topic_that_neither_kafka_nor_the_log_has_is_a_finding() -> None:
+    """A name that is misspelt would be a report of nothing that ends well."""
+    world = World({"flush.size": "3"})
+    report = audited(world, topics=("ordrs",))
+    assert [(one.kind, one.place) for one in report.findings] == [(FindingKind.UNKNOWN_TOPIC, "ordrs")]
+    assert not report.clean
+    assert audited(world, topics=(ORDERS.topic,)).clean  # it is there, and has no record yet
+    assert audited(world, topics=("ordrs",), kafka=False).clean  # nobody was asked
+    report = audited(healthy(), topics=(ORDERS.topic, "ordrs"))
+    assert [one.text for one in report.findings] == [
+        "Neither Kafka nor the log has this topic: nothing of it is verified. Correct topics (did you mean orders?), or create it."
+    ]

@@ -108,6 +108,18 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"input__data__format": "STRING", "output__data__format": "PARQUET"}, ["input.data.format"]),
     ({"input__key__format": "AVRO", "store__kafka__keys": "true"}, ["key.converter.schema.registry.url"]),
     ({"output__headers__format": "BYTES", "store__kafka__headers": "true"}, ["output.headers.format"]),
+    (
+        {"input__key__format": "STRING", "output__keys__format": "BYTES", "store__kafka__keys": "true"},
+        ["output.keys.format"],
+    ),
+    (
+        {"output__keys__format": "BYTES", "store__kafka__keys": "true", "partitioner__class": "key"},
+        ["output.keys.format"],
+    ),
+    (
+        {"input__key__format": "JSON", "output__keys__format": "BYTES", "store__kafka__keys": "true"},
+        ["output.keys.format"],
+    ),
     ({"output__keys__format": "XML"}, ["output.keys.format"]),
     ({"subject__name__strategy": "Own"}, ["subject.name.strategy"]),
     ({"schema__context__name": "staging"}, ["schema.context.name"]),
@@ -162,6 +174,25 @@ def test_keys_and_headers_have_formats_of_their_own() -> None:
     assert (found.text("keys.format.class"), found.text("headers.format.class")) == ("json", "json")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input__key__format": "BYTES", "store__kafka__keys": "true"},
+        {"store__kafka__keys": "true"},
+        {"input__key__format": "STRING", "store__kafka__keys": "false"},
+    ],
+)
+def test_keys_of_bytes_are_stored_as_bytes_and_keys_that_are_not_stored_may_be_anything(
+    changes: dict[str, str],
+) -> None:
+    assert settings(output__keys__format="BYTES", **changes).text("keys.format.class") == "bytearray"
+
+
+def test_a_key_that_is_stored_as_bytes_is_read_as_bytes_where_nobody_says_otherwise() -> None:
+    assert settings(output__keys__format="BYTES", store__kafka__keys="true").text("key.converter") == "bytes"
+    assert settings(output__keys__format="JSON", store__kafka__keys="true").text("key.converter") == "string"
+
+
 def test_strings_are_taken_as_they_are() -> None:
     assert settings(input__data__format="STRING").text("value.converter") == "string"
 
@@ -169,8 +200,8 @@ def test_strings_are_taken_as_they_are() -> None:
 def test_a_partitioner_without_time_needs_no_interval() -> None:
     found = settings(partitioner__class="FieldPartitioner", partition__field__name="region", time__interval=None)
     assert (found.text("partitioner.class"), found.number("rotate.interval.ms")) == ("field", -1)
-    told = checked(partitioner__class="DefaultPartitioner")
-    assert [warning.key for warning in told.warnings] == ["time.interval"]
+    reported = checked(partitioner__class="DefaultPartitioner")
+    assert [warning.key for warning in reported.warnings] == ["time.interval"]
 
 
 def test_transforms_act() -> None:
@@ -238,7 +269,7 @@ def test_the_platforms_endpoint_names_the_brokers() -> None:
     assert found.text("kafka.bootstrap.servers") == "pkc-1.aws.confluent.cloud:9092"
 
 
-def test_what_the_platform_alone_knows_is_told_to_have_no_effect() -> None:
+def test_what_the_platform_alone_knows_is_reported_to_have_no_effect() -> None:
     found = checked(cloud__provider="aws", sr__service__account__id="sa-1", schema__context__name="default")
     assert [warning.key for warning in found.warnings] == ["sr.service.account.id", "cloud.provider"]
     assert (found.problems, found.unknown) == ((), ())
