@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
-from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Reset, Segment
+from kafka_s3.engine.log.entry import CommitEntry, read_entry
+from kafka_s3.engine.log.fold import UNPUBLISHED, Event, LogFold, Replacement, Reset, Segment
 from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap
 from kafka_s3.store.store import ObjectStore
 
 
@@ -45,49 +45,64 @@ def committed_files(entries: Iterable[CommitEntry], topic: str) -> list[Committe
     """The files of a topic's records that consecutive entries committed, in the order of the log; each object once.
 
     An object that was written again under its key, because a position was set back, counts with the later entry. One whose upload was
-    lost for good never appeared. One that takes the place of others does so where all of them are among these entries' files; else these
-    are given as they were committed, for it holds records of other entries, too.
+    lost for good never appeared. An object that a rewrite put in the place of others counts where all of those are of these entries; where
+    only some are, these count as long as they are there.
     """
     fold, found = LogFold(), dict[str, CommittedFile]()
     for entry in entries:
-        for event in fold.add(entry):
+        for event in sorted(fold.add(entry), key=_is_of_sidecars):
             if event.topic_partition.topic != topic:
                 continue
             if isinstance(event, Segment):
-                for file in _files(event.files, event.version):
+                for file in _files(event):
                     found.pop(file.facts.key, None)
                     found[file.facts.key] = file
             elif isinstance(event, Reset):
                 if event.goes_back and not event.recreated:
                     _set_back(found, event)
-            elif isinstance(event, Gap) and event.cause == UNPUBLISHED:
+            elif isinstance(event, Replacement):
+                _replace(found, event)
+            elif event.cause == UNPUBLISHED:
                 for key in [key for key, one in found.items() if _is_within(one.facts, event)]:
                     del found[key]
-        if entry.kind is EntryKind.REWRITE:
-            _replace(found, entry, topic)
     return list(found.values())
 
 
-def _replace(found: dict[str, CommittedFile], entry: CommitEntry, topic: str) -> None:
-    originals = {swap.by: swap.keys for swap in entry.swaps}
-    for file in _files([file for file in entry.files if file.topic == topic], entry.version):
-        keys = originals.get(file.facts.key, ())
-        if keys and all(key in found for key in keys):
-            for key in keys:
-                del found[key]
-            found[file.facts.key] = file
-
-
-def _files(objects: Iterable[DataFile], version: int) -> Iterator[CommittedFile]:
-    """The files of an entry, each with its objects. Where a transform routes records, only the folder tells files apart."""
-    groups: dict[tuple[TopicPartition, str, str, int], dict[Role, DataFile]] = {}
-    for file in objects:
-        place = (file.topic_partition, file.key.rpartition("/")[0], file.encoded_partition, file.first_offset)
+def _files(segment: Segment) -> Iterator[CommittedFile]:
+    """The files of a segment, each with its objects. Where a transform routes records, only the folder tells files apart."""
+    groups: dict[tuple[str, str, int], dict[Role, DataFile]] = {}
+    for file in segment.files:
+        place = (file.key.rpartition("/")[0], file.encoded_partition, file.first_offset)
         groups.setdefault(place, {})[file.role] = file
     for parts in groups.values():
         values, keys = parts.get(Role.VALUE), parts.get(Role.KEY)
         if values is not None or keys is not None:
-            yield CommittedFile(version, values, keys)
+            yield CommittedFile(segment.version, values, keys)
+
+
+def _is_of_sidecars(event: Event) -> bool:
+    """Whether it is about keys or headers, whose values have to be replaced first."""
+    return isinstance(event, Replacement) and event.file is not None and event.file.role is not Role.VALUE
+
+
+def _replace(found: dict[str, CommittedFile], event: Replacement) -> None:
+    replaced, file = [found[key] for key in event.swap.keys if key in found], event.file
+    if file is None or (replaced and len(replaced) == len(event.swap.keys)):
+        for one in replaced:
+            del found[one.facts.key]
+    if file is None:
+        return
+    if replaced and len(replaced) == len(event.swap.keys):
+        values, keys = (file, None) if file.role is Role.VALUE else (None, file)
+        found[file.key] = CommittedFile(replaced[-1].entry, values, keys, any(one.read_again for one in replaced))
+    elif file.role is Role.KEY:
+        for key, one in found.items():
+            if one.values is not None and one.keys is None and _coordinates(one.values) == _coordinates(file):
+                found[key] = replace(one, keys=file)
+
+
+def _coordinates(file: DataFile) -> tuple[object, ...]:
+    return file.topic_partition, file.encoded_partition, file.first_offset, file.last_offset
 
 
 def _set_back(found: dict[str, CommittedFile], reset: Reset) -> None:
