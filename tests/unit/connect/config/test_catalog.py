@@ -78,11 +78,14 @@ def test_a_java_class_of_ones_own_is_refused_with_the_way_of_entry_points(key: s
     problems = validate({**BASE, "flush.size": "1", "transforms": "a", key: "com.acme.Mine"}).problems
     (remedy,) = (one.remedy for one in problems if one.key == key and one.value == "com.acme.Mine")
     page = f"docs/own-{group}.md"
-    assert f"No Java class is loaded: write your own in Python, and name it by its entry point of kafka_s3.{group} ({page})." in remedy
+    assert (
+        f"No Java class is loaded: write your own in Python, and name it by its entry point of kafka_s3.{group} ({page})."
+        in remedy
+    )
     assert (ROOT / page).exists()
 
 
 def test_a_connector_is_found_by_its_class_and_others_are_not() -> None:
     assert entry("io.confluent.connect.s3.S3SinkConnector").name == "S3SinkConnector"
     with pytest.raises(ConfigError, match=r"Known: S3SinkConnector, S3_SINK, Block-GZIP\. Did you mean S3_SINK\?"):
-        entry("S3SINK")
+        entry("S3-SINK")
