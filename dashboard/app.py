@@ -24,9 +24,9 @@ from page.scene import scene
 from reading.background import PAGES_FIRST
 from reading.place import LOGIN, surroundings
 from reading.reader import SILENT_S
-from views import commits, configuration, dead_letters, delta, layout, overview, rotation
+from views import commits, configuration, dead_letters, layout, overview, rotation, tables
 
-VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, delta, commits, configuration)
+VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, tables, commits, configuration)
 ICON: Final = str(Path(__file__).with_name("icon.png"))
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def main() -> None:
         _tab("kafka-s3")
         states.no_place(error)
         return
-    sight = resources.watch(variables).ask(1.0)
+    sight = resources.watch(variables).ask_fresh(1.0)
     names = [known.name for known in by_urgency(sight.sinks)]
     sink = controls.sink_choice([*names, *(name for name in sight.names if name not in names)], at.sink)
     controls.links([(page, view.ICON) for page, view in zip(pages, VIEWS, strict=True)], sink)
@@ -75,14 +75,17 @@ def _page(view: ModuleType, run: Callable[[], None]) -> Any:
 def _show(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:
     """A page, refreshed at the chosen pace; only what changed is drawn anew."""
     st.title(f"{view.TITLE} \u00b7 {plain(chosen.sink)}", anchor=False)
-    states.freshness(variables, chosen)
+    freshness = st.container()
     st.fragment(lambda: _draw(view, variables, chosen), run_every=chosen.every_s, key=view.PATH or "overview")()
+    with freshness:  # it tells of the look that the page was drawn from
+        states.freshness(variables, chosen)
 
 
 def _draw(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:
     try:
         with PAGES_FIRST.drawing():
             now = scene(variables, chosen)
+            states.drawn_from(now)
             if not states.blocked(now):
                 states.banners(now)
                 view.render(now)

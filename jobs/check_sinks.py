@@ -1,4 +1,4 @@
-"""Fails where a sink is not well, so that the scheduler tells somebody. Needs no Spark; reads only the sinks' state in their buckets.
+"""Fails where a sink is not well, so that the scheduler alerts somebody. Needs no Spark; reads only the sinks' state in their buckets.
 
     python jobs/check_sinks.py CONFIG|FOLDER [--max-lag 10000000]
 

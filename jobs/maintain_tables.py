@@ -31,7 +31,8 @@ def maintain(settings: Settings, given: Namespace) -> bool:
         print(reason)
         return True
     # loads delta-rs, which jobs of sinks without tables do without
-    from kafka_s3.followers.delta.maintain import Chores, Maintained, MaintenanceStep, topics_with_tables
+    from kafka_s3.followers.delta.findings import topics_with_tables
+    from kafka_s3.followers.delta.maintain import Chores, Maintained, MaintenanceStep
 
     steps = {MaintenanceStep.OPTIMIZE} if given.optimize else set()
     chores = Chores(steps) if given.vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, given.vacuum)

@@ -53,7 +53,7 @@ if __name__ == "__main__":
     parser.add_argument("--available-now", action="store_true", help="Work off what is in Kafka now, then end.")
     parser.add_argument("--flush", action="store_true", help="With --available-now: close the files still open.")
     parser.add_argument("--log-format", type=LogFormat, choices=list(LogFormat), default=LogFormat.TEXT)
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="Tell what the sink does; -vv also why.")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="Log what the sink does; -vv also why.")
     arguments = parser.parse_args()
     if arguments.flush and not arguments.available_now:
         parser.error("--flush goes with --available-now; a continuous sink closes idle files by flush.idle.ms")

@@ -32,6 +32,8 @@ CELL: Final = 22
 AROUND: Final = 90
 """What axes take of a chart's height."""
 ALARM: Final = "#c2362f"
+UNFINISHED: Final = "#9aa0a6"
+"""Of a time that is not over yet."""
 OTHERS: Final = "(others)"
 ROWS: Final = "rows"
 """The name of a chart's data: the same for new numbers, so that the page updates the chart and does not draw it anew."""
@@ -134,17 +136,23 @@ def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: st
 
 
 def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], columns: Sequence[str]) -> Chart:
-    """A cell of colour for each `row` and `column` of `figures.heat`; titles of rows, columns and value. `shown` tells the value."""
+    """A cell of colour for each `row` and `column` of `figures.heat`; titles of rows, columns and value. `shown` tells the value.
+
+    A cell that is `open` has no colour of its own: what it will hold is not known yet.
+    """
     rows = list(dict.fromkeys(cells["row"]))
     number = ",d" if cells[value].dtype.kind == "i" else ",.3~r"  # "~s" tells 25 beside 50,000 as "0k"
     encoding = {
         "x": {**_named("column", titles[1]), "sort": list(columns), "scale": {"domain": list(columns)}, "axis": {"labelAngle": 0}},
         "y": {**_named("row", titles[0]), "sort": rows, "axis": {"labelOverlap": False}},
-        "color": _amount(value, titles[2], scale={"scheme": "viridis"}, legend={"orient": "right", "format": number}),
+        "color": {
+            "condition": {"test": "datum.open", "value": UNFINISHED},
+            **_amount(value, titles[2], scale={"scheme": "viridis"}, legend={"orient": "right", "format": number}),
+        },
         "tooltip": [_named("row", titles[0]), _named("column", titles[1]), _named("shown", titles[2]), _amount("files", "files")],
     }  # fmt: skip
     height = AROUND + CELL * max(len(rows), 3)
-    shown = cells[["row", "column", value, "shown", "files"]]
+    shown = cells.assign(open=cells.get("open", False))[["row", "column", value, "shown", "files", "open"]]
     return {**_bars(shown, encoding, height=height), "mark": {"type": "rect"}}
 
 

@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 
 from kafka_s3.followers.ddl.table import LoggedObject
+from kafka_s3.model.files import Reason
 from reading.delta import ColumnsAt, FolderFiles, TableLog
-from reading.frames import data_files
+from reading.frames import NO_TIME, data_files
+from reading.groups import Numbers
+from reading.tables import TableStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +26,66 @@ class Behind:
     records: int
 
 
+NOTHING: Final = Behind(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """Whether a table holds what the log says: `missing` since `since_ms` (of the first entry that it lacks), or since it is held.
+
+    `through_ms` is the time of the newest entry, of those with objects of the topic, that is in the table (NO_TIME: none, or not known).
+    """
+
+    status: TableStatus
+    through_ms: int
+    missing: Behind
+    left_out: Behind
+    since_ms: int
+
+    @property
+    def verdict(self) -> str:
+        """In a word: complete, refuses, behind, has gaps, or unknown."""
+        if self.status.position is None:
+            return UNKNOWN
+        if self.status.held is not None:
+            return REFUSES
+        if self.missing.files:
+            return BEHIND
+        return LEFT_OUT if self.status.left_out else COMPLETE
+
+
+COMPLETE, REFUSES, BEHIND, LEFT_OUT, UNKNOWN = "complete", "refuses", "behind", "objects left out", "unknown"
+
+
+def completeness_of(objects: pd.DataFrame, status: TableStatus) -> Completeness:
+    """What of a topic's objects, `objects_of` the log, its table lacks."""
+    if status.position is None:
+        return Completeness(status, NO_TIME, NOTHING, NOTHING, NO_TIME)
+    later = (objects["version"] > status.position).to_numpy()
+    times, since_ms = objects["committed_ms"], NO_TIME
+    if later.any():
+        since_ms = int(times[later].min())
+    if status.held is not None:
+        since_ms = status.held.since_ms
+    keys = objects["folder"].astype(str) + objects["name"].astype(str)
+    outside = objects[keys.isin(status.left_out).to_numpy() & ~later]
+    through_ms = int(times[~later].max()) if (~later).any() else NO_TIME
+    return Completeness(status, through_ms, behind(objects, status.position), _behind(outside), since_ms)
+
+
 def objects_of(files: pd.DataFrame, topic: str) -> pd.DataFrame:
-    """A topic's Parquet objects with values, as the log has them: `version`, `records`, `bytes`, `folder`, `name`."""
-    rows = data_files(files, "topic", "version", "records", "bytes", "format", "folder", "name")
+    """A topic's Parquet objects with values, as the log has them: `version`, `committed_ms`, `records`, `bytes`, `folder`, `name`."""
+    rows = data_files(files, "topic", "version", "committed_ms", "records", "bytes", "format", "folder", "name")
     return rows[((rows["topic"] == topic) & (rows["format"] == "parquet")).to_numpy()]
 
 
 def behind(objects: pd.DataFrame, position: int) -> Behind:
     """What of a topic's objects came after an entry of the log."""
-    later = objects[(objects["version"] > position).to_numpy()]
-    return Behind(int(later["version"].nunique()), len(later), int(later["records"].sum()))
+    return _behind(objects[(objects["version"] > position).to_numpy()])
+
+
+def _behind(objects: pd.DataFrame) -> Behind:
+    return Behind(int(objects["version"].nunique()), len(objects), int(objects["records"].sum()))
 
 
 def rows_in_folder(found: FolderFiles, objects: pd.DataFrame, table: TableLog, folder: str) -> int | None:
@@ -84,23 +137,61 @@ def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}\u2013{last}"
 
 
-CHANGES_OF: Final = ("version", "committed_ms", "topic", "partition", "first_offset", "schema")
-OBJECTS_OF: Final = ("topic", "schema", "folder", "name", "bytes", "encoded", "format")
-"""The columns of files that `changes` and `newest_object` look at, beside KINDS."""
+CHANGES_OF: Final = ("version", "committed_ms", "topic", "partition", "first_offset", "schema", "encoded", "reason")
+OBJECTS_OF: Final = ("folder", "name", "bytes", "encoded", "format")
+"""The columns of files that `changes` and `object_at` look at, beside KINDS."""
 
 
 def changes(files: pd.DataFrame) -> pd.DataFrame:
-    """Where a topic-partition's files changed their schema: entry, time, the schema before and after."""
+    """Where a topic-partition's files changed their schema: entry, time, the names of the schemas before and after.
+
+    The log has names; of what is in a schema it says that another one closed a file (`Reason.SCHEMA`), also where both have one name.
+    `before_at` and `after_at` are the places of the two files among the data files.
+    """
     rows = data_files(files, *CHANGES_OF)
-    if len(rows["schema"].cat.remove_unused_categories().cat.categories) < 2:
-        return rows.iloc[:0].assign(before="", after="").drop(columns="schema")
-    rows = rows.sort_values(["topic", "partition", "version", "first_offset"], kind="stable")
-    codes = rows["schema"].cat.codes.to_numpy()
-    place = rows["partition"].to_numpy() + rows["topic"].cat.codes.to_numpy().astype(np.int64) * (1 << 31)
-    changed = np.flatnonzero((codes[1:] != codes[:-1]) & (place[1:] == place[:-1])) + 1
+    by_reason = (rows["reason"] == Reason.SCHEMA).to_numpy()
+    if not by_reason.any() and rows["schema"].nunique() < 2:
+        return _changes(rows, np.array([], np.int64), np.array([], np.int64))
+    order = np.lexsort((rows["first_offset"], rows["version"], rows["partition"], rows["topic"].cat.codes))
+    before, after = _neighbours(rows, order, "topic", "partition")
+    named = rows["schema"].cat.codes.to_numpy()[before] != rows["schema"].cat.codes.to_numpy()[after]
+    found = {int(one): int(other) for other, one in zip(before[named], after[named], strict=True)}
+    within = order[np.argsort(rows["encoded"].cat.codes.to_numpy()[order], kind="stable")]
+    before, after = _neighbours(rows, within, "encoded", "topic", "partition")
+    closed = by_reason[before]
+    found |= {
+        int(one): int(other) for other, one in zip(before[closed], after[closed], strict=True) if int(one) not in found
+    }
+    places = sorted(found, key=lambda place: (rows["version"].iat[place], place))
+    return _changes(rows, np.array([found[one] for one in places], np.int64), np.array(places, np.int64))
+
+
+def closed_by_schema(files: pd.DataFrame) -> int:
+    """How many files a record of another schema closed."""
+    return int((data_files(files, "reason")["reason"] == Reason.SCHEMA).sum())
+
+
+def _neighbours(rows: pd.DataFrame, order: Numbers, *columns: str) -> tuple[Numbers, Numbers]:
+    """The places of files that follow one another in an order, of those that agree in these columns."""
+    same = np.ones(max(len(order) - 1, 0), bool)
+    for name in columns:
+        values = rows[name].cat.codes.to_numpy() if name != "partition" else rows[name].to_numpy()
+        same &= values[order][1:] == values[order][:-1]
+    return order[:-1][same], order[1:][same]
+
+
+def _changes(rows: pd.DataFrame, before: Numbers, after: Numbers) -> pd.DataFrame:
     names = rows["schema"].astype(object).to_numpy()
-    found = rows.iloc[changed][["version", "committed_ms", "topic", "partition", "first_offset"]]
-    return found.assign(before=names[changed - 1], after=names[changed]).reset_index(drop=True)
+    found = rows.iloc[after][["version", "committed_ms", "topic", "partition", "first_offset"]]
+    return found.assign(before=names[before], after=names[after], before_at=before, after_at=after).reset_index(
+        drop=True
+    )
+
+
+def schema_name(name: str, before: str | None = None) -> str:
+    """How a schema is called for people; one that follows another of its name is told apart."""
+    shown = name or "(no name)"
+    return f"{shown}, of other fields" if name == before else shown
 
 
 def pairs(found: pd.DataFrame) -> pd.DataFrame:
@@ -114,7 +205,7 @@ def pairs(found: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (topic, *_), own in texts.groupby(["topic", low, high], sort=False):
         first, times = own.iloc[int(own["committed_ms"].to_numpy().argmin())], own["committed_ms"]
-        back = int((own["before"] == first["after"]).sum())
+        back = int((own["before"] == first["after"]).sum()) if first["before"] != first["after"] else 0
         rows.append(
             (
                 topic,
@@ -131,13 +222,7 @@ def pairs(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names).sort_values("changes", ascending=False, ignore_index=True, kind="stable")
 
 
-def newest_object(files: pd.DataFrame, topic: str, schema: str) -> LoggedObject | None:
-    """The newest object with values of a topic's schema, None where there is none."""
-    rows = data_files(files, *OBJECTS_OF)
-    own = rows[((rows["topic"] == topic) & (rows["schema"] == schema)).to_numpy()]
-    if own.empty:
-        return None
-    last = own.iloc[-1]
-    return LoggedObject(
-        f"{last['folder']}{last['name']}", int(last["bytes"]), str(last["encoded"]), str(last["format"])
-    )
+def object_at(files: pd.DataFrame, place: int) -> LoggedObject:
+    """The object at a place among the data files, see `changes`."""
+    one = data_files(files, *OBJECTS_OF).iloc[place]
+    return LoggedObject(f"{one['folder']}{one['name']}", int(one["bytes"]), str(one["encoded"]), str(one["format"]))

@@ -10,6 +10,7 @@ import pandas as pd
 from figures.data import DAY_MS
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import age
+from kafka_s3.model.timing import duration_text as duration_text
 from kafka_s3.ops.dead_letter_text import formula_safe
 
 UNITS: Final = (("d", DAY_MS), ("h", DAY_MS / 24), ("min", DAY_MS / 1440), ("s", 1000))
@@ -32,21 +33,22 @@ def unit_of(ms: float) -> tuple[float, str]:
     return next(((length, unit) for unit, length in UNITS if ms >= 2 * length), (1, "ms"))
 
 
-def duration_text(ms: float) -> str:
-    """A duration for people: two digits and the fitting unit."""
-    for unit, length in UNITS:
-        if ms >= length:
-            return f"{ms / length:.0f} {unit}" if ms >= 10 * length or ms % length == 0 else f"{ms / length:.1f} {unit}"
-    return f"{ms:.0f} ms"
-
-
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&@])")
+JOINER: Final = "\u2060"
+_SHORTHAND: Final = re.compile(
+    r"(?<=:)(?=(?:[0-9]{3,}|[\w+/-]*[A-Za-z_+-][\w+/-]*):)|(?<=:)(?=//)|(?i:(?<=\bwww)(?=\.))|(?<=\S@)(?=\S)"
+    r"|(?<=-)(?=[->])|(?<=<)(?=[-=])|(?<=[>~=])(?==)"
+)
+"""Where `:material/home:`, `:smile:`, `http://`, `www.`, `me@example.com`, `--`, `->` and their like are parted."""
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 
 def plain(text: object) -> str:
-    """The text for a place that takes Markdown: everything that could be markup is escaped."""
-    return _MARKUP.sub(r"\\\1", printable(str(text)))
+    """The text for a place that takes Markdown: everything that could be markup is escaped.
+
+    Addresses, icons, emojis and arrows are looked for in what is left when escapes are gone: a joiner that nobody sees parts them.
+    """
+    return _MARKUP.sub(r"\\\1", _SHORTHAND.sub(JOINER, printable(str(text))))
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:

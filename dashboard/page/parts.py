@@ -86,7 +86,12 @@ def box(label: str, *, key: str) -> Any:
     return made if made.open else None
 
 
-def cut_note(total: int) -> None:
-    """Says that a table does not show all."""
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 file`, `2 files`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def cut_note(total: int, *, first: str = "first") -> None:
+    """Says that a table does not show all, and which rows come `first`."""
     if total > SHOWN_ROWS:
-        st.caption(f"The first {SHOWN_ROWS:,} of {total:,} rows. A shorter time, or fewer topics, shows the others.")
+        st.caption(f"The {first} {SHOWN_ROWS:,} of {total:,} rows. A shorter time, or fewer topics, shows the others.")

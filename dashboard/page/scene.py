@@ -11,18 +11,23 @@ import pandas as pd
 
 from figures.charts import Axis
 from figures.data import MINUTE_MS, Window, narrowed, selected, throughput, totals, totals_of_topics, wall, within
+from figures.partitions import Slots, no_slot, slot_of, slots_by
+from kafka_s3.connect.config.classes import PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.engine.control.status import SinkHealth, health
 from kafka_s3.engine.control.stored_settings import StoredConfig
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.partitioning import directory, uses_time
 from page import resources
 from page.controls import Chosen
 from reading.delta import TableLog, folders
 from reading.frames import KINDS, Frames
 from reading.history import Snapshot
 from reading.place import Opened
+from reading.reader import SILENT_S
+from reading.tables import DELTA, TableStatus
 from reading.watch import Sight
 
 T = TypeVar("T")
@@ -38,6 +43,12 @@ class Scene:
     sight: Sight
     snapshot: Snapshot
     now_ms: int
+
+    @property
+    def looked_ms(self) -> int:
+        """When the bucket said what the page shows: the older one of the two looks that it is drawn from."""
+        looks = [one for one in (self.snapshot.looked_ms, self.sight.looked_ms) if one]
+        return min(looks) if self.snapshot.known is not None else 0
 
     @property
     def zone(self) -> str:
@@ -121,6 +132,15 @@ class Scene:
             return found
         return _usable(stored.config, stored.worker) if isinstance(stored, StoredConfig) else None
 
+    @cached_property
+    def slots(self) -> Slots:
+        """The times that the sink's directories stand for: those of a partitioner by time, and none of any other."""
+        if self.settings is None or self.settings.text("partitioner.class") not in PARTITIONERS.values():
+            return slot_of  # what nobody says, the names have to tell
+        if not uses_time(self.settings):
+            return no_slot
+        return slots_by(directory(self.settings)[1].replace("{d}", "/"))
+
     def kept(self, name: str, make: Callable[[], T], *about: Hashable) -> T:
         """A result that is worked out once for this state of the log, this window, and what else it is about."""
         return self._kept(self.wanted, make, name, *about)
@@ -161,6 +181,21 @@ class Scene:
         found = resources.table_logs(self.variables, self.chosen.sink).of(folders.values())
         return {topic: log for topic, log in zip(folders, found, strict=True) if log.last}
 
+    @property
+    def table_statuses(self) -> list[TableStatus]:
+        """How far each chosen topic's tables have come: what is noted beside the log, else what a Delta table says itself."""
+        found = []
+        for topic in self.table_folders:
+            log = self.tables.get(topic)
+            left_out = tuple(key for one in log.versions for key in one.left_out) if log else ()
+            noted = {name: one for name, one in self.snapshot.tables.items() if not isinstance(one, str)}
+            for name, one in noted.items():
+                own = left_out if name == DELTA else ()
+                found.append(TableStatus(topic, name, one.position_of(topic), one.held.get(topic), own))
+            if log is not None and DELTA not in noted:
+                found.append(TableStatus(topic, DELTA, log.position, left_out=left_out))
+        return found
+
 
 def _usable(config: Mapping[str, str], worker: Mapping[str, str]) -> Settings | None:
     found = validate(dict(config), worker=worker)
@@ -168,7 +203,13 @@ def _usable(config: Mapping[str, str], worker: Mapping[str, str]) -> Settings | 
 
 
 def scene(variables: resources.Variables, chosen: Chosen) -> Scene:
-    """How things are now; waits for the first words of a log at most a second."""
-    history = resources.history(variables, chosen.sink)
-    snapshot = history.ask(1.0)
-    return Scene(variables, resources.place(variables), chosen, resources.watch(variables).ask(0.5), snapshot, now_ms())
+    """How things are now; waits for a look that is not old at most a second, and not at all for a bucket that is silent."""
+    at, history, watch = (
+        resources.place(variables),
+        resources.history(variables, chosen.sink),
+        resources.watch(variables),
+    )
+    silent = at.reader.waiting_s > SILENT_S
+    snapshot = history.ask(0) if silent else history.ask_fresh(1.0)
+    sight = watch.ask(0) if silent else watch.ask_fresh(0.5)
+    return Scene(variables, at, chosen, sight, snapshot, now_ms())

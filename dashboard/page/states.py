@@ -5,8 +5,10 @@ How old what a page shows is, and whether the bucket is seen at all, is told wit
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
 import streamlit as st
 
 from figures import data
@@ -22,35 +24,73 @@ from reading.reader import SILENT_S
 from reading.watch import Sight
 
 EVERY_S: Final = 1.0
+LATE_MS: Final = 10_000
+"""A page that is drawn from a look this much older than its pace is drawn again as soon as there is another one."""
+DRAWN_FROM: Final = "drawn-from"
 SHOWN_DAMAGE: Final = 20
 
 
 def freshness(variables: resources.Variables, chosen: Chosen) -> None:
-    """A line under the title, drawn again by itself; with refresh off it is drawn with the page, once there is anything to draw."""
-    blank = not _arrived(variables, chosen.sink)
-    every = EVERY_S if blank or chosen.every_s is not None else None
-    st.fragment(lambda: _tell(variables, chosen.sink, blank), run_every=every, key="freshness")()
+    """A line under the title about the look that the page is drawn from, told again by itself.
+
+    With refresh off it is told once, with the time of the look and not its age, unless the page still lacks a look that is not old.
+    """
+    every = EVERY_S if _due(chosen) or chosen.every_s is not None else None
+    st.fragment(lambda: _tell(variables, chosen), run_every=every, key="freshness")()
 
 
-def _arrived(variables: resources.Variables, sink: str) -> bool:
-    return resources.history(variables, sink).snapshot.known is not None and bool(
-        resources.watch(variables).sight.sinks
-    )
+def drawn_from(scene: Scene) -> None:
+    """Notes which look the page is drawn from: this is what the line under the title tells of."""
+    whole = scene.snapshot.known is not None and bool(scene.sight.sinks)
+    st.session_state[DRAWN_FROM] = _Drawn(scene.chosen.sink, scene.looked_ms, whole)
 
 
-def _tell(variables: resources.Variables, sink: str, blank: bool) -> None:
-    if blank and _arrived(variables, sink):
-        st.rerun()  # the page was drawn before anything had come
-    history, waited = resources.history(variables, sink), resources.place(variables).reader.waiting_s
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What a page was drawn from: a look at a sink (epoch ms, 0: none yet), which was a `whole` one or lacked a part."""
+
+    sink: str
+    looked_ms: int = 0
+    whole: bool = False
+
+
+def _drawn(sink: str) -> _Drawn:
+    """What the page of a sink was drawn from."""
+    drawn = st.session_state.get(DRAWN_FROM)
+    return drawn if isinstance(drawn, _Drawn) and drawn.sink == sink else _Drawn(sink)
+
+
+def _due(chosen: Chosen) -> bool:
+    """Whether the page lacks something, or shows a look that is older than it should be."""
+    drawn = _drawn(chosen.sink)
+    return not drawn.whole or now_ms() - drawn.looked_ms > (chosen.every_s or 0) * 1000 + LATE_MS
+
+
+def _tell(variables: resources.Variables, chosen: Chosen) -> None:
+    history, waited = resources.history(variables, chosen.sink), resources.place(variables).reader.waiting_s
     snapshot, sight = history.ask(0), resources.watch(variables).ask(0)
-    seen = f"seen {ago(snapshot.looked_ms, now_ms())}" if snapshot.known is not None else "not seen yet"
+    drawn = _drawn(chosen.sink)
+    newer = (
+        snapshot.known is not None and bool(sight.sinks) and min(snapshot.looked_ms, sight.looked_ms) > drawn.looked_ms
+    )
+    if _due(chosen) and newer:
+        st.rerun()  # the page was drawn before all of it had come, or from an old look
+    seen = _seen(drawn.looked_ms, chosen) if drawn.looked_ms else "not seen yet"
     trouble = snapshot.trouble or sight.trouble
     if trouble or waited > SILENT_S:
-        shown = f"what is shown is as it was {seen}." if snapshot.known is not None else "nothing was seen of it yet."
+        shown = f"what is shown is as it was {seen}." if drawn.looked_ms else "nothing was seen of it yet."
         blind(trouble, waited, f"This says nothing of the sink: {shown}")
     else:
         at = resources.place(variables).place
         st.caption(f"In {plain(at)}, {seen}")
+
+
+def _seen(looked_ms: int, chosen: Chosen) -> str:
+    """How old a look is; without refresh, by whom it could be told again, its time."""
+    if chosen.every_s is not None:
+        return f"seen {ago(looked_ms, now_ms())}"
+    at = data.local(pd.Series([looked_ms]), chosen.zone).iloc[0]
+    return f"seen at {at:%Y-%m-%d %H:%M:%S} ({plain(chosen.zone)}); refresh is off"
 
 
 def blind(trouble: str, waited_s: float, meaning: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, Lock, Thread
+from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, TypeVar
 
 from kafka_s3.connect.config.settings import reason_of
@@ -30,30 +30,41 @@ class GiveWay:
     """Readers ask `wait` before each piece of work; pages are drawn within `drawing`."""
 
     def __init__(self) -> None:
-        self._lock, self._free, self._pages, self._sent = Lock(), Event(), 0, 0.0
+        self._lock, self._free = Lock(), Event()
+        self._pages, self._in_need, self._sent = 0, 0, 0.0
         self._free.set()
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
         """A page is drawn while the body runs."""
-        self._count(1)
+        self._count(pages=1)
         try:
             yield
         finally:
-            self._count(-1)
+            self._count(pages=-1)
+
+    @contextmanager
+    def in_need(self) -> Iterator[None]:
+        """What is drawn waits for a reader while the body runs: nobody gives way."""
+        self._count(in_need=1)
+        try:
+            yield
+        finally:
+            self._count(in_need=-1)
 
     def wait(self) -> None:
         """Waits until no page is drawn or on its way, and no longer than PATIENCE_S and UNDER_WAY_S."""
         self._free.wait(PATIENCE_S)
-        time.sleep(max(self._sent - time.monotonic(), 0))
+        time.sleep(0 if self._in_need else max(self._sent - time.monotonic(), 0))
 
-    def _count(self, more: int) -> None:
+    def _count(self, *, pages: int = 0, in_need: int = 0) -> None:
         with self._lock:
-            self._pages += more
-            if self._pages:
+            self._pages, self._in_need = self._pages + pages, self._in_need + in_need
+            if not self._pages and pages:
+                self._sent = time.monotonic() + UNDER_WAY_S
+            if self._pages and not self._in_need:
                 self._free.clear()
             else:
-                self._sent = time.monotonic() + UNDER_WAY_S
                 self._free.set()
 
 
@@ -75,6 +86,7 @@ class Background:
     ) -> None:
         self._poll, self._failed, self._pause_s = look, failed, pause_s
         self._asked, self._over, self._first = Event(), Event(), Event()
+        self._told = Condition()
         self._began = time.monotonic()
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -87,9 +99,18 @@ class Background:
         """Waits for the first answer, at most so long after the beginning: whoever comes later finds a bucket that does not answer."""
         self._first.wait(max(self._began + seconds - time.monotonic(), 0))
 
+    def wait_until(self, holds: Callable[[], bool], seconds: float) -> None:
+        """Asks, and waits until it holds, at most so long; the look gives way to no page meanwhile."""
+        self.ask()
+        if not holds():
+            with PAGES_FIRST.in_need(), self._told:
+                self._told.wait_for(holds, seconds)
+
     def answered(self) -> None:
         """There is something to show."""
         self._first.set()
+        with self._told:
+            self._told.notify_all()
 
     @property
     def asked(self) -> bool:

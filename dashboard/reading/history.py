@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -24,6 +24,7 @@ from kafka_s3.store.store import ObjectStore
 from reading.background import PAGES_FIRST, Background
 from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, neighbours, part_of, part_of_tables, reach
 from reading.reader import THREADS, Damage, ReadAhead, entries_of, versions_listed
+from reading.tables import Noted, read_noted
 
 AHEAD: Final = 4
 """Stretches that are fetched before they are asked for."""
@@ -69,6 +70,8 @@ STEP: Final = 250
 MOST_FILES: Final = 1_000_000
 """Files that are held, with half a KiB each; of a longer log it is the newest ones."""
 LOOK_EVERY_S: Final = 2.0
+FRESH_MS: Final = 3_000
+"""Whoever opens a page sees a look that is no older, if the bucket answers."""
 SHOW_EVERY_S: Final = 1.0
 TRIED_AGAIN: Final = 20
 """Damaged entries are looked at again, as long as they are few: somebody may have restored them."""
@@ -79,7 +82,8 @@ class Snapshot:
     """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did.
 
     `bounded`: entries older than these are not read, for there are too many. `stored` is the configuration beside the log, None where there
-    is none, `notes` the settings in effect since when, oldest first; a text says why they cannot be read.
+    is none, `notes` the settings in effect since when, oldest first; a text says why they cannot be read. `tables` is how far the tables
+    over the objects have come.
     """
 
     number: int = 0
@@ -94,6 +98,7 @@ class Snapshot:
     looked_ms: int = 0
     stored: StoredConfig | str | None = None
     notes: tuple[NotedSettings, ...] | str = ()
+    tables: Noted = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -138,6 +143,13 @@ class History:
         self._background.wait(seconds)
         return self.snapshot
 
+    def ask_fresh(self, seconds: float) -> Snapshot:
+        """A look that is no older than FRESH_MS, or what there is after these seconds: a bucket that does not answer holds up nobody."""
+        since_ms, before = self._clock_ms() - FRESH_MS, self.snapshot
+        failed = lambda: self.snapshot is not before and bool(self.snapshot.trouble)  # noqa: E731
+        self._background.wait_until(lambda: self.snapshot.looked_ms >= since_ms or failed(), seconds)
+        return self.snapshot
+
     def close(self) -> None:
         """Ends the thread."""
         self._background.close()
@@ -165,7 +177,10 @@ class History:
         self._take(range(max(self._top + 1, top - RECENT + 1), top + 1))
         self._top = top
         self.snapshot = replace(
-            self.snapshot, stored=self._stored() if known.configured else None, notes=self._notes(known)
+            self.snapshot,
+            stored=self._stored() if known.configured else None,
+            notes=self._notes(known),
+            tables=read_noted(self._store, self._paths),
         )
         self._show(known=known)
 
@@ -280,17 +295,26 @@ class History:
         read = sum(map(len, self._parts))
         before = self.snapshot
         frames = before.frames if before.read == read and before.total == self._top + 1 else frames_of(self._parts)
+        damage = tuple(self._damage[version] for version in sorted(self._damage))
         self.snapshot = replace(
             before,
             number=before.number + 1,
-            known=known or before.known,
+            known=_with_damage(known or before.known, damage),
             frames=frames,
             reached=before.reached if frames is before.frames else reach(frames.files),
             read=read,
             total=self._top + 1,
             bounded=self._bounded,
-            damage=tuple(self._damage[version] for version in sorted(self._damage)),
+            damage=damage,
             trouble=trouble,
-            looked_ms=before.looked_ms if trouble else self._clock_ms(),
+            looked_ms=before.looked_ms if known is None else known.seen_ms,
         )
         self._background.answered()
+
+
+def _with_damage(known: SinkSnapshot | None, damage: Sequence[Damage]) -> SinkSnapshot | None:
+    """The sink as the bucket says it, and what of its log cannot be read: no sink with a hole in its log is well."""
+    if known is None or not damage or damage[0].text in known.damage:
+        return known
+    more = f" and {len(damage) - 1:,} more entries" if len(damage) > 1 else ""
+    return replace(known, damage=f"{known.damage} {damage[0].text}{more}".strip())

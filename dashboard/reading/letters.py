@@ -33,26 +33,33 @@ from reading.frames import Frames
 HIDDEN: Final = MASK.encode()
 _FROM_RECORDS: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 """What messages may cite of a record."""
+_SECRET: Final = re.compile(
+    r"authori[sz]ation|authenticat|(?<![a-z])auth(?![a-z])|cookie|token|secret|passw|pwd|credential|api.?key|private.?key|session|jwt",
+    re.IGNORECASE,
+)
+"""Headers of such names carry what lets somebody in."""
 Mask = Callable[[DeadLetter], DeadLetter]
 
 
 def mask_of(fields: frozenset[str]) -> Mask:
-    """Masks the values of these fields, at any depth and of any letter case, and headers of these names; without fields, nothing.
+    """Masks headers whose names say that they are secret, and the values of these fields, at any depth and of any letter case.
 
-    What is no JSON object or array cannot be taken apart, so it is hidden as a whole, as are citations and numbers in messages.
+    With fields headers of their names are masked, too. What is no JSON object or array cannot be taken apart, so it is hidden as a whole,
+    as are citations and numbers in messages.
     """
     names = frozenset(name.casefold() for name in fields)
 
+    def headers_of(letter: DeadLetter) -> tuple[tuple[str, bytes | None], ...]:
+        hidden = lambda name: name.casefold() in names or _SECRET.search(name)  # noqa: E731
+        return tuple((name, HIDDEN if value is not None and hidden(name) else value) for name, value in letter.headers)
+
     def mask(letter: DeadLetter) -> DeadLetter:
-        headers = tuple(
-            (name, HIDDEN if value is not None and name.casefold() in names else value)
-            for name, value in letter.headers
-        )
+        headers = headers_of(letter)
         message = _FROM_RECORDS.sub(MASK, letter.message)
         key, value = _content(letter.key, names), _content(letter.value, names)
         return replace(letter, key=key, value=value, headers=headers, message=message)
 
-    return mask if names else lambda letter: letter
+    return mask if names else lambda letter: replace(letter, headers=headers_of(letter))
 
 
 def _content(raw: bytes | None, names: frozenset[str]) -> bytes | None:

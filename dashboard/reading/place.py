@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -39,7 +39,7 @@ NAMES: Final = (
 class Opened:
     """A bucket and the folder of its sinks' state. `settings` and `sink` are of the configuration that the dashboard was started with.
 
-    `masked` are the fields of records that nobody shall see.
+    `masked` are the fields of records that nobody shall see, `credential` the name of a service credential that reaches the bucket.
     """
 
     place: SinkFolder
@@ -50,15 +50,32 @@ class Opened:
     worker: str = ""
     overrides: tuple[tuple[str, str], ...] = ()
     masked: frozenset[str] = frozenset()
+    credential: str = ""
 
     def command(self, sink: str) -> str:
-        """What `kafka-s3` commands that take CONFIG are told, safe to paste into a shell; values of secret settings are left out."""
+        """How `kafka-s3` commands name a sink, safe to paste into a shell; values of secret settings are left out.
+
+        That is the configuration that the dashboard was started with, else the sink's name and where its state lies.
+        """
         if self.settings is None or sink != self.sink:
-            return "CONFIG"
+            return shlex.join([sink, *self._where()])
         shown = self.settings.masked()
         pairs = (f"{key}={'...' if shown.get(key, MASK) == MASK else value}" for key, value in self.overrides)
         worker = ["--worker", self.worker] if self.worker else []
         return shlex.join([self.file, *worker, *(word for pair in pairs for word in ("--set", pair))])
+
+    def _where(self) -> Iterator[str]:
+        """The options that name the bucket, as far as they are not those without options."""
+        options = self.reader.options
+        yield from ("--bucket", self.place.bucket)
+        if self.place.endpoint:
+            yield from ("--store-url", self.place.endpoint)
+        if options is not None and options.region != REGION:
+            yield from ("--region", options.region)
+        if self.credential:
+            yield from ("--service-credential", self.credential)
+        if self.place.prefix != STATE_PREFIX:
+            yield from ("--state-prefix", self.place.prefix)
 
 
 def surroundings() -> tuple[tuple[str, str], ...]:
@@ -81,7 +98,8 @@ def opened(variables: Mapping[str, str]) -> Opened:
         store_url=variables.get("KAFKA_S3_STORE_URL"),
         service_credential=variables.get("KAFKA_S3_SERVICE_CREDENTIAL"),
     )
-    return Opened(folder, _reader(folder), sink=variables.get(SINK, ""), masked=masked)
+    credential = variables.get("KAFKA_S3_SERVICE_CREDENTIAL", "")
+    return Opened(folder, _reader(folder), sink=variables.get(SINK, ""), masked=masked, credential=credential)
 
 
 def _reader(place: SinkFolder) -> BucketReader:

@@ -8,13 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.engine.control.status import READERS, SinkSnapshot, quick_snapshot_of, state_folders
+from kafka_s3.engine.control.damage import DamageWatch
+from kafka_s3.engine.control.status import READERS, SinkSnapshot, quick_snapshot_of, state_folders, with_damage
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.store.store import ObjectStore
 from reading.background import Background
 from reading.reader import THREADS, ReadAhead
 
 LOOK_EVERY_S: Final = 5.0
+FRESH_MS: Final = 6_000
+"""Whoever opens a page sees a look that is no older, if the bucket answers."""
 NAMED_S: Final = 0.5
 """A first look that takes longer names the sinks that it has seen: a page can choose its sink already."""
 
@@ -36,6 +39,7 @@ class Watch:
         self._store, self._prefix, self._clock_ms = store, prefix, clock_ms
         self._readers = ThreadPoolExecutor(THREADS, thread_name_prefix="read sinks")
         self._sinks: dict[str, ReadAhead] = {}
+        self._damage = DamageWatch(store)
         self.sight = Sight()
         self._background = Background("watch", self._poll, failed=self._told, pause_s=lambda: LOOK_EVERY_S)
 
@@ -43,6 +47,13 @@ class Watch:
         """The last answer, waiting these seconds for the first one; a fresh look begins behind it."""
         self._background.ask()
         self._background.wait(seconds)
+        return self.sight
+
+    def ask_fresh(self, seconds: float) -> Sight:
+        """A look that is no older than FRESH_MS, or what there is after these seconds."""
+        since_ms, before = self._clock_ms() - FRESH_MS, self.sight
+        failed = lambda: self.sight is not before and bool(self.sight.trouble)  # noqa: E731
+        self._background.wait_until(lambda: self.sight.looked_ms >= since_ms or failed(), seconds)
         return self.sight
 
     def close(self) -> None:
@@ -54,7 +65,7 @@ class Watch:
         self.sight = replace(self.sight, trouble=trouble)
 
     def _poll(self) -> None:
-        began = time.monotonic()
+        began, began_ms = time.monotonic(), self._clock_ms()
         folders = state_folders(self._store, self._prefix)
         for name in folders:
             self._sinks.setdefault(name, ReadAhead(self._store, self._readers))
@@ -65,10 +76,15 @@ class Watch:
                 if not self.sight.names and time.monotonic() - began > NAMED_S:
                     self.sight = replace(self.sight, names=tuple(sink.name for sink in known))
                     self._background.answered()
-        self.sight = Sight(tuple(known), tuple(one.name for one in known), self._clock_ms())
+        self.sight = Sight(tuple(known), tuple(one.name for one in known), began_ms)
 
     def _known(self, name: str) -> SinkSnapshot | None:
-        known = quick_snapshot_of(self._sinks[name], StatePaths(self._prefix, name), seen_ms=self._clock_ms())
-        if known is not None and known.damage:
+        paths, now_ms = StatePaths(self._prefix, name), self._clock_ms()
+        known = quick_snapshot_of(self._sinks[name], paths, seen_ms=now_ms)
+        if known is None:
+            return None
+        if self.sight.looked_ms:  # whoever comes first does not wait until every open end of a log was looked through
+            known = with_damage(known, self._damage.of(paths, now_ms))
+        if known.damage:
             self._sinks[name].forget()  # somebody may restore what is damaged
         return known

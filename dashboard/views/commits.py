@@ -25,6 +25,9 @@ PATH: Final = "commits"
 ROWS: Final = 200
 TABLE: Final = "commits"
 PAIRS: Final = "schema-pairs"
+SAME_FIELDS: Final = (
+    "The columns of the two objects are the same: defaults, documentation, names or what a column cannot show differ."
+)
 ENTRY_S: Final = 60.0
 """An entry never changes, but a log may be deleted and begun anew."""
 
@@ -196,8 +199,15 @@ def _schema_changes(scene: Scene) -> None:
     """The pairs of schemas between which topics changed; of a chosen one the fields, and where it was."""
     st.subheader("Schema changes", anchor=False)
     found = scene.kept("schemas", lambda: delta.changes(scene.files(*delta.CHANGES_OF)))
+    if found.empty and (closed := delta.closed_by_schema(scene.files("reason"))):
+        st.caption(
+            f"{parts.counted(closed, 'file')} closed for a record of another schema, whose own file was not committed in this time."
+        )
+        return
     if found.empty:
-        states.nothing("Every topic-partition kept its schema in this time.")
+        states.nothing(
+            "Every topic-partition kept its schema in this time: no other name, and no file that another schema closed."
+        )
         return
     pairs = scene.kept("schema-pairs", lambda: delta.pairs(found))
     columns = {
@@ -209,8 +219,12 @@ def _schema_changes(scene: Scene) -> None:
         "first": parts.time_column("First", scene.zone), "last": parts.time_column("Last", scene.zone),
     }  # fmt: skip
     shown = parts.timed(pairs.head(parts.SHOWN_ROWS), scene.zone, "first_ms", "last_ms")
+    named = shown.assign(
+        before=shown["before"].map(delta.schema_name),
+        after=[delta.schema_name(after, before) for before, after in zip(shown["before"], shown["after"], strict=True)],
+    )
     picked = parts.table(
-        shown, columns, name="Schemas that followed each other, most changes first", key=PAIRS, on_select="rerun",
+        named, columns, name="Schemas that followed each other, most changes first", key=PAIRS, on_select="rerun",
         selection_mode="single-row",
     )  # fmt: skip
     parts.cut_note(len(pairs))
@@ -225,16 +239,20 @@ def _schema_changes(scene: Scene) -> None:
 
 
 def _pair(scene: Scene, found: pd.DataFrame, pair: Any) -> None:
-    topic, names = str(pair["topic"]), (str(pair["before"]), str(pair["after"]))
-    before, after = (_fields(scene, topic, name) for name in names)
+    topic, names = str(pair["topic"]), {str(pair["before"]), str(pair["after"])}
+    same = found["before"].astype(str).isin(names) & found["after"].astype(str).isin(names)
+    if len(names) > 1:
+        same &= found["before"] != found["after"]
+    own = found[((found["topic"] == topic) & same).to_numpy()]
+    last = own.iloc[-1]
+    before, after = _fields(scene, int(last["before_at"])), _fields(scene, int(last["after_at"]))
     if before is not None and after is not None:
         lines = delta.differences(before, after)
-        st.markdown(f"**Fields of {plain(names[1])} against {plain(names[0])}**")
-        st.code(
-            "\n".join(lines) or "No field differs: names, versions or documentation do.", language=None, wrap_lines=True
-        )
-    own = found[((found["topic"] == topic) & found["before"].isin(names) & found["after"].isin(names)).to_numpy()]
+        where = f"{plain(topic)}-{int(last['partition'])}"
+        st.markdown(f"**Fields of {where} from offset {int(last['first_offset']):,} on, against those before**")
+        st.code("\n".join(lines) or SAME_FIELDS, language=None, wrap_lines=True)
     rows = own.tail(parts.SHOWN_ROWS).iloc[::-1].rename(columns={"committed_ms": "at_ms"})
+    rows = rows.assign(before=rows["before"].map(delta.schema_name), after=rows["after"].map(delta.schema_name))
     columns = {
         "version": parts.number_column("Entry"), "at": parts.time_column("Committed", scene.zone),
         "partition": parts.number_column("Partition"), "first_offset": parts.number_column("From offset"),
@@ -246,23 +264,23 @@ def _pair(scene: Scene, found: pd.DataFrame, pair: Any) -> None:
         name="Changes between these schemas, newest first",
         key="schemas",
     )
-    parts.cut_note(len(own))
+    parts.cut_note(len(own), first="newest")
 
 
-def _fields(scene: Scene, topic: str, schema: str) -> dict[str, str] | None:
-    """Fields and types of the newest object of a schema, None where they are on their way or cannot be told, which the page says."""
-    facts, reader = delta.newest_object(scene.files(*delta.OBJECTS_OF), topic, schema), scene.at.reader
-    if facts is None:
-        return None
+def _fields(scene: Scene, place: int) -> dict[str, str] | None:
+    """Fields and types of an object, None where they are on their way or cannot be told, which the page says."""
+    facts, reader = delta.object_at(scene.files(*delta.OBJECTS_OF), place), scene.at.reader
 
     def read(one: LoggedObject = facts) -> dict[str, str]:
         return {name: type_text(field) for name, field in object_columns(reader, [one]).columns.fields.items()}
 
     try:
         return resources.asked(
-            resources.answers(scene.variables), ("fields", scene.chosen.sink, facts.key), read,
-            what=f"Reading the fields of {plain(schema)}",
-        )  # fmt: skip
+            resources.answers(scene.variables),
+            ("fields", scene.chosen.sink, facts.key),
+            read,
+            what="Reading the fields of two objects",
+        )
     except SinkError as error:
         st.info(plain(error), icon=":material/data_object:")
         return None

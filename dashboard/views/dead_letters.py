@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import pandas as pd
@@ -15,6 +15,7 @@ from figures.text import plain, size_text
 from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, LetterState
 from kafka_s3.model.dead_letters import DeadLetter, Stage
 from kafka_s3.model.errors import SinkError
+from kafka_s3.model.timing import iso_time
 from page import parts, resources, states
 from page.scene import Scene
 from reading import letters
@@ -23,6 +24,9 @@ from reading.letters import DecodedContent, FoundLetters, LetterFiles, LetterPla
 TITLE: Final = "Dead letters"
 ICON: Final = ":material/drafts:"
 PATH: Final = "dead-letters"
+PATTERNS: Final = "patterns"
+PATTERN: Final = "pattern"
+"""The messages that are shown, in the address: what they have in common."""
 TABLE: Final = "letters-table"
 LETTER: Final = "letter"
 """The letter that is shown, in the address: `orders-0-28`."""
@@ -129,12 +133,13 @@ class _Question:
     def page(self, begin: LetterPlace | None) -> FoundLetters | None:
         """A page of letters, None while it is read. Raises SinkError."""
         key = ("page", begin, *self.about)
-        return self._asked(key, lambda: letters.read_page(self._source(), begin), "Reading dead letter files")
+        return self._asked(key, lambda: letters.read_page(self.source(), begin), "Reading dead letter files")
 
     def patterns(self) -> pd.DataFrame | None:
-        """All that fit, by what their messages have in common; None while they are counted. Raises SinkError."""
-        make = lambda: letter_tables.by_pattern(letters.every_letter(self._source()))  # noqa: E731
-        return self._asked(("patterns", *self.about), make, "Counting the letters by their messages")
+        """All that fit, whatever their messages, by what these have in common; None while they are counted. Raises SinkError."""
+        whole = _Question(self.scene, self.candidates, self.selection, replace(self.search, pattern=""))
+        make = lambda: letter_tables.by_pattern(letters.every_letter(whole.source()))  # noqa: E731
+        return self._asked(("patterns", *whole.about), make, "Counting the letters by their messages")
 
     def begins(self) -> list[LetterPlace]:
         """Where the pages begin that were turned, the newest first; none for another question."""
@@ -152,7 +157,8 @@ class _Question:
     def _asked(self, key: tuple[Hashable, ...], make: Callable[[], T], what: str) -> T | None:
         return resources.asked(resources.letters(self.scene.variables), key, make, what=what)
 
-    def _source(self) -> LetterFiles:
+    def source(self) -> LetterFiles:
+        """Where the letters are read from."""
         frames, masked = self.scene.snapshot.frames, self.scene.at.masked
         return letters.source_of(
             self.scene.at.reader, frames, self.candidates, self.selection, wanted=self.search.wants, masked=masked
@@ -176,11 +182,32 @@ def _patterns(question: _Question) -> None:
         "first": parts.time_column("First", question.scene.zone), "last": parts.time_column("Last", question.scene.zone),
         "example": "For example",
     }  # fmt: skip
-    patterns = patterns.assign(pattern=letter_tables.told_apart(patterns["pattern"].tolist()))
+    patterns = patterns.assign(
+        whole=patterns["pattern"], pattern=letter_tables.told_apart(patterns["pattern"].tolist())
+    )
     shown = parts.timed(patterns, question.scene.zone, "first_ms", "last_ms")
-    parts.table(shown, columns, name="Dead letters by what their messages have in common", key="patterns")
+    whole = patterns["whole"].tolist()
+    parts.table(
+        shown, columns, name="Dead letters by what their messages have in common", key=PATTERNS,
+        on_select=lambda: _choose_pattern(whole), selection_mode="single-row",
+    )  # fmt: skip
+    if question.search.pattern:
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.caption(f"Only letters with the message: {plain(question.search.pattern)}")
+            st.button("All messages", key="all-messages", icon=":material/close:", on_click=lambda: _choose_pattern([]))
+    else:
+        st.caption("Choose a row to see its letters only.")
     if len(question.candidates) > letters.MOST_COUNTED:
         st.caption(f"Of the newest {letters.MOST_COUNTED:,} files; a shorter time tells of older ones.")
+
+
+def _choose_pattern(patterns: list[str]) -> None:
+    """The chosen message goes into the address; without a choice all are shown again."""
+    rows = st.session_state[PATTERNS].selection.rows if PATTERNS in st.session_state else []
+    if patterns and rows and rows[0] < len(patterns):
+        st.query_params[PATTERN] = patterns[rows[0]]
+    else:
+        st.query_params.pop(PATTERN, None)
 
 
 def _table(scene: Scene, found: FoundLetters, turned: int) -> None:
@@ -243,7 +270,7 @@ def _one(scene: Scene, found: tuple[FiledLetter, ...]) -> None:
             _letter(scene, one)
             return
     files = _letter_files(scene)
-    selection = LetterSelection(topic=place[0], partition=place[1], offset=place[2])
+    selection = LetterSelection(topics=frozenset({place[0]}), partition=place[1], offset=place[2])
     alone = _Question(scene, files, selection, _Search()).page(None)
     if alone is not None and alone.letters:
         _letter(scene, alone.letters[0])
@@ -252,14 +279,36 @@ def _one(scene: Scene, found: tuple[FiledLetter, ...]) -> None:
 
 
 def _commands(scene: Scene, selection: LetterSelection, search: _Search) -> None:
+    """The commands that settle what was found, and nothing else: they take the time and the topics of the page, too."""
     st.subheader("To settle all that match", anchor=False)
     if search != _Search():
-        st.caption("Commands take no text and no range of offsets: without these filters they are shown here.")
+        st.caption(
+            "Commands take no text, no message and no range of offsets: without these filters they are shown here."
+        )
         return
-    options = _as_options(selection, scene.chosen.topics)
+    if LetterState.OPEN not in selection.states:
+        st.caption("What matches is settled: there is nothing to replay or to resolve.")
+        return
+    options = _as_options(_covered(scene, selection))
     st.code(_settling(scene.at.command(scene.chosen.sink), options), language="bash", wrap_lines=True)
+    open_ones = "" if len(selection.states) == 1 else " They act on the open ones of these letters."
     st.caption(
         "The dashboard changes nothing. Correct the cause, stop the sink, look with `--dry-run`, then replay and start it again."
+        f"{open_ones}"
+    )
+
+
+def _covered(scene: Scene, selection: LetterSelection) -> LetterSelection:
+    """The selection with what else was chosen: topics and time, up to the newest entry that was read and, of a log that is not all read,
+    from the oldest on.
+    """
+    times = scene.snapshot.frames.entries["committed_ms"]
+    since_ms = max(scene.wanted.since_ms, 0 if scene.snapshot.complete else int(times.min()))
+    return replace(
+        selection,
+        topics=frozenset(scene.chosen.topics),
+        since_ms=since_ms or None,
+        until_ms=min(scene.wanted.until_ms, int(times.max()) + 1),
     )
 
 
@@ -269,9 +318,12 @@ def _letter_files(scene: Scene) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What the log's own filters cannot say: a text in the record or its message, and a range of offsets, both ends included."""
+    """What the log's own filters cannot say: a text in the record or its message, what messages have in common (see
+    `letter_tables.pattern_of`), and a range of offsets, both ends included.
+    """
 
     text: str = ""
+    pattern: str = ""
     first: int | None = None
     last: int | None = None
 
@@ -279,6 +331,7 @@ class _Search:
         return (
             (self.first is None or letter.offset >= self.first)
             and (self.last is None or letter.offset <= self.last)
+            and (not self.pattern or letter_tables.pattern_of(letter.message) == self.pattern)
             and (not self.text or letter_tables.holds(letter, self.text))
         )
 
@@ -303,7 +356,10 @@ def _letter_search() -> tuple[LetterSelection, _Search]:
         )
     alone = last is None and offset is not None
     search = _Search(
-        text.strip(), None if alone or offset is None else int(offset), None if last is None else int(last)
+        text.strip(),
+        st.query_params.get(PATTERN, ""),
+        None if alone or offset is None else int(offset),
+        None if last is None else int(last),
     )
     return LetterSelection(
         stage=None if stage == ANY else stage,
@@ -314,11 +370,14 @@ def _letter_search() -> tuple[LetterSelection, _Search]:
     ), search
 
 
-def _as_options(selection: LetterSelection, topics: tuple[str, ...]) -> str:
-    """The filters of the page as options of the command line, safe to paste into a shell."""
+def _as_options(selection: LetterSelection) -> str:
+    """A selection as options of the command line, safe to paste into a shell."""
+    times = (
+        (name, ms and iso_time(ms)) for name, ms in (("--since", selection.since_ms), ("--until", selection.until_ms))
+    )
     pairs = [
-        ("--topic", topics[0] if len(topics) == 1 else None), ("--stage", selection.stage),
-        ("--class", selection.exception), ("--partition", selection.partition), ("--offset", selection.offset),
+        *(("--topic", topic) for topic in sorted(selection.topics)), ("--stage", selection.stage), ("--class", selection.exception),
+        ("--partition", selection.partition), ("--offset", selection.offset), *times,
     ]  # fmt: skip
     return "".join(f" {option} {shlex.quote(str(value))}" for option, value in pairs if value is not None)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
 
 import pandas as pd
 import streamlit as st
@@ -15,8 +17,8 @@ from kafka_s3.followers.ddl.table import ExternalTable, TopicObjects
 from kafka_s3.model.errors import SinkError
 from kafka_s3.run.wiring.followers import table_in_bucket
 from page import parts, resources, states
+from page.files import FILE_COLUMNS, files_table
 from page.scene import Scene
-from reading.frames import data_files
 
 TITLE: Final = "Partition layout"
 ICON: Final = ":material/account_tree:"
@@ -37,9 +39,10 @@ def render(scene: Scene) -> None:
         return
     _tree(scene, found)
     _shares(scene)
-    if partitions.are_times(found):
-        _gaps(scene.kept("gaps", lambda: partitions.gaps(found)))
-        _late(scene, scene.kept_by_topic("late", lambda frames: partitions.late(frames.files)))
+    slots = scene.slots
+    if partitions.are_times(found, slots):
+        _gaps(scene.kept("gaps", lambda: partitions.gaps(found, slots)))
+        _late(scene, scene.kept_by_topic("late", lambda frames: partitions.late(frames.files, slots)))
     else:
         st.caption("Directories are not times: of missing times and late files nothing can be told.")
     _engines(scene, sorted(found["topic"].unique()))
@@ -49,16 +52,30 @@ def _tree(scene: Scene, found: pd.DataFrame) -> None:
     st.subheader("Directories", anchor=False)
     at = st.query_params.get("at", "").strip("/")
     rows = _below(scene, found, at)
-    if rows.empty:
+    leaf = partitions.leaf(found, at)
+    if rows.empty and leaf is None:
         at, rows = "", _below(scene, found, "")
     _path(at)
-    warm = scene.kept("heat", lambda: heat(found, at), at)
+    if leaf is not None:
+        _files(scene, leaf)
+    if rows.empty:
+        return
+    warm = scene.kept("heat", lambda: heat(found, at, scene.slots), at)
     if warm is None:
-        _treemap(rows, at)
+        _treemap(scene, found, rows, at)
     else:
         _heat(scene, warm, at)
     _children(scene, rows, at)
     _zones(scene)
+
+
+def _files(scene: Scene, leaf: partitions.Leaf) -> None:
+    """The files of one directory, and why each was closed."""
+    own = scene.kept("leaf", lambda: partitions.files_of(scene.files(*FILE_COLUMNS), leaf), leaf)
+    st.code(
+        f"s3://{scene.at.place.bucket}/{own['folder'].iloc[-1] if len(own) else ''}", language=None, wrap_lines=True
+    )
+    files_table(scene, own, name="Files of this directory, newest first", key="leaf-files")
 
 
 def _below(scene: Scene, found: pd.DataFrame, at: str) -> pd.DataFrame:
@@ -81,16 +98,24 @@ def _heat(scene: Scene, warm: Heat, at: str) -> None:
         size, unit = size_unit(float(cells[value].max()))
         title = f"{measure}, {unit}"
         cells = cells.assign(**{"shown": cells[value].map(size_text), value: cells[value] / size})
+    here = warm.cell_of(_wall_clock(scene))
+    cells = cells.assign(open=(cells["row"] == here[0]) & (cells["column"] == here[1]))
     drawn = charts.heat_map(cells, value, titles=(*warm.titles, title), columns=warm.columns)
     name = f"Map of {measure} by {warm.titles[0]} and {warm.titles[1]} below {at or 'the topics'}; the table below has the sums"
     parts.chart(drawn, name=name, key="heat-map")
+    if cells["open"].any():
+        st.caption(f"Grey: the {warm.titles[1]} that is not over yet.")
     if warm.left_out:
         st.caption(
             f"{warm.left_out:,} older {warm.titles[0]}s are left out. A shorter time, or a directory, shows them."
         )
 
 
-def _treemap(rows: pd.DataFrame, at: str) -> None:
+def _treemap(scene: Scene, found: pd.DataFrame, rows: pd.DataFrame, at: str) -> None:
+    """The directories by size; one alone shows what lies below it."""
+    while len(rows) == 1 and rows["deeper"].iloc[0]:
+        at = str(rows["path"].iloc[0])
+        rows = _below(scene, found, at)
     measure = st.segmented_control("Area by", MEASURES, default="bytes", key="area", bind="query-params", required=True)
     placed = charts.boxes(rows, str(measure))
     texts = [size_text(value) if measure == "bytes" else f"{value:,.0f}" for value in placed[str(measure)]]
@@ -99,6 +124,12 @@ def _treemap(rows: pd.DataFrame, at: str) -> None:
         name=f"Treemap of the directories below {at or 'the topics'}, by {measure}; the table below has the numbers",
         key="treemap",
     )  # fmt: skip
+
+
+def _wall_clock(scene: Scene) -> datetime:
+    """Now, by the clock that names directories."""
+    zone = scene.settings.text("timezone") if scene.settings is not None else ""
+    return datetime.fromtimestamp(scene.now_ms / 1000, ZoneInfo(zone) if zone in available_timezones() else UTC)
 
 
 def _zones(scene: Scene) -> None:
@@ -114,9 +145,9 @@ def _zones(scene: Scene) -> None:
 
 
 def _children(scene: Scene, rows: pd.DataFrame, at: str) -> None:
-    shown = parts.timed(
-        rows.head(parts.SHOWN_ROWS).reset_index(drop=True), scene.zone, "first_ms", "last_ms", "last_commit_ms"
-    )
+    cut = len(rows) > parts.SHOWN_ROWS
+    most = rows.sort_values("bytes", ascending=False, kind="stable").head(parts.SHOWN_ROWS) if cut else rows
+    shown = parts.timed(most.reset_index(drop=True), scene.zone, "first_ms", "last_ms", "last_commit_ms")
     columns = {
         "name": st.column_config.Column("Directory", width="medium"), "directories": parts.number_column("Leaves"),
         "files": parts.number_column("Files"), "records": parts.number_column("Records"), "bytes": parts.Size("Bytes"),
@@ -132,11 +163,8 @@ def _children(scene: Scene, rows: pd.DataFrame, at: str) -> None:
         selection_mode="single-row",
     )
     if picked.selection.rows:
-        row = shown.iloc[picked.selection.rows[0]]
-        if row["deeper"]:
-            _go(str(row["path"]))
-        st.code(f"s3://{scene.at.place.bucket}/{_folder(scene, str(row['path']))}", language=None, wrap_lines=True)
-    parts.cut_note(len(rows))
+        _go(str(shown["path"].iloc[picked.selection.rows[0]]))
+    parts.cut_note(len(rows), first="largest")
 
 
 def _path(at: str) -> None:
@@ -148,7 +176,7 @@ def _path(at: str) -> None:
         for place, step in enumerate(steps):
             if st.button(plain(step), key=f"up-{place}", disabled=place == len(steps) - 1):
                 _go("/".join(steps[: place + 1]))
-    st.caption("Choose a row to go down.")
+    st.caption("Choose a row to go down; the lowest directories show their files, and why each was closed.")
 
 
 def _go(at: str) -> None:
@@ -157,14 +185,6 @@ def _go(at: str) -> None:
     else:
         st.query_params.pop("at", None)
     st.rerun(scope="fragment")
-
-
-def _folder(scene: Scene, path: str) -> str:
-    topic, _, encoded = path.partition("/")
-    rows = data_files(scene.files("topic", "encoded", "folder"), "topic", "encoded", "folder")
-    names = [name for name in rows["encoded"].cat.categories if str(name).strip("/") == encoded]
-    same = rows[((rows["topic"] == topic) & rows["encoded"].isin(names)).to_numpy()]
-    return str(same["folder"].iloc[-1]) if len(same) else ""
 
 
 def _shares(scene: Scene) -> None:
@@ -178,7 +198,7 @@ def _shares(scene: Scene) -> None:
     parts.table(
         found.head(parts.SHOWN_ROWS), columns, name="Kafka partitions with their share of records", key="shares"
     )
-    parts.cut_note(len(found))
+    parts.cut_note(len(found), first="largest")
 
 
 def _gaps(gaps: pd.DataFrame) -> None:
@@ -193,7 +213,8 @@ def _gaps(gaps: pd.DataFrame) -> None:
         "after": "After",
         "before": "Before",
     }
-    parts.table(gaps, columns, name="Times without a directory", key="gaps")
+    parts.table(gaps.head(parts.SHOWN_ROWS), columns, name="Times without a directory, the longest first", key="gaps")
+    parts.cut_note(len(gaps), first="longest")
     st.caption(
         "Times for which a topic has no directory although it has earlier and later ones. A quiet hour is no fault."
     )
@@ -214,7 +235,7 @@ def _late(scene: Scene, late: pd.DataFrame) -> None:
     st.caption(
         "These directories got a file when the same topic-partition had begun a later one: whoever reads them once must read them again."
     )
-    parts.cut_note(len(late))
+    parts.cut_note(len(late), first="latest")
 
 
 def _engines(scene: Scene, topics: list[str]) -> None:

@@ -132,8 +132,8 @@ def _imports(project: Project, module: Module, text: str) -> Imports:
     refused, targets = [], set()
     for line, name in imported_names(text, module.imported_as, module.is_package):
         target = _target(name, project.by_import)
-        said = f"{module.name} imports {target.name if target else name}"
-        refused += [(line, f"{said}: {why}") for why in _refused(module, target, name, project.contracts)]
+        shown = f"{module.name} imports {target.name if target else name}"
+        refused += [(line, f"{shown}: {why}") for why in _refused(module, target, name, project.contracts)]
         if target is not None and not _within(target.name, module.name):
             targets.add(target.name)
     return Imports(tuple(refused), frozenset(targets))

@@ -11,7 +11,7 @@ from kafka_s3.run.logs import LogFormat, log_to_stderr, product
 
 
 @contextmanager
-def said(verbosity: int = 0) -> Iterator[io.StringIO]:
+def shown(verbosity: int = 0) -> Iterator[io.StringIO]:
     """The lines that are written while the body runs; the loggers are then as they were."""
     handlers, level, propagate = product.handlers, product.level, product.propagate
     log_to_stderr(LogFormat.TEXT, verbosity=verbosity)

@@ -91,7 +91,7 @@ class MskGate:
                 return False
 
     def _judged(self, sent: bytes, mechanism: bytes) -> bytes | None:
-        """What a client that gets in is told, None where it does not."""
+        """What a client that gets in is sent, None where it does not."""
         if mechanism == IAM:
             query = {_titled(name): value for name, value in json.loads(sent).items()}
             host, answer = query["Host"], json.dumps({"version": PAYLOAD_VERSION, "request-id": "1"}).encode()
@@ -166,12 +166,14 @@ def _compact(field: bytes) -> bytes:
 
 def _answered(number: int, answer: bytes | None, *, flexible: bool) -> bytes:
     """The answer to a login, which lives for ever; None is a refusal."""
-    code, text, said = (REFUSED, b"Access denied", b"") if answer is None else (0, None, answer)
+    code, text, shown = (REFUSED, b"Access denied", b"") if answer is None else (0, None, answer)
     if flexible:  # lengths and one, of texts that are short; and no tagged fields
         message = b"\0" if text is None else bytes([len(text) + 1]) + text
-        return struct.pack(">iBh", number, 0, code) + message + bytes([len(said) + 1]) + said + struct.pack(">qB", 0, 0)
+        return (
+            struct.pack(">iBh", number, 0, code) + message + bytes([len(shown) + 1]) + shown + struct.pack(">qB", 0, 0)
+        )
     message = struct.pack(">h", -1) if text is None else struct.pack(">h", len(text)) + text
-    return struct.pack(">ih", number, code) + message + struct.pack(">i", len(said)) + said + struct.pack(">q", 0)
+    return struct.pack(">ih", number, code) + message + struct.pack(">i", len(shown)) + shown + struct.pack(">q", 0)
 
 
 def _frame(source: socket.socket) -> bytes:

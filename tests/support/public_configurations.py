@@ -181,5 +181,5 @@ def merged(base: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
 def checked(
     base: Mapping[str, str], given: Mapping[str, str], worker: Mapping[str, str] | None = None
 ) -> CheckedConfig:
-    """What is said of it, with the worker file and more of it."""
+    """What validation finds in it, with the worker file and more of it."""
     return validate(merged(base, given), worker={**WORKER, **(worker or {})})

@@ -1,4 +1,4 @@
-"""What if the network, or S3, fails just here? An HTTP proxy on a real socket in front of a real S3 server, told by rules what to break.
+"""What if the network, or S3, fails just here? An HTTP proxy on a real socket in front of a real S3 server, with rules for what to break.
 
 It stands between the server and every client of the sink, those in Spark's workers too: `store.url` names it. Rules are asked in the
 order in which they were added; the first that strikes decides. The `Host` header goes through as it came, so that signatures stay valid.
@@ -43,7 +43,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Which:
-    """Which requests: all that is said must hold. `key` is a regular expression, searched; `having` and `lacking` are query parameters.
+    """Which requests: all that is given must hold. `key` is a regular expression, searched; `having` and `lacking` are query parameters.
 
     A parameter is `name`, or `name=value`. `access_key` is the id that signed.
     """
@@ -333,14 +333,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         self.send_response_only(status)
-        told = False
+        reported = False
         for name, value in headers:
             if name.lower() == "content-length" and self.command == "HEAD":
-                told = True  # the size of the object, whose bytes do not follow
+                reported = True  # the size of the object, whose bytes do not follow
             elif name.lower() in ("content-length", "transfer-encoding", "connection"):
                 continue
             self.send_header(name, value)
-        if not told and status not in (204, 304):
+        if not reported and status not in (204, 304):
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":

@@ -154,7 +154,7 @@ def explain(
     no_kafka: Annotated[bool, typer.Option("--no-kafka", help="Ask no broker: what log and bucket say alone.")] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."""
+    """Show which entry, rule, schema and object a record or a key belongs to; also for dead letters, skips and gaps. Changes nothing."""
     from kafka_s3.kafka.plain_reader import PlainReader
     from kafka_s3.ops.explain.inquiry import explain as explained
     from kafka_s3.run.wiring.clients import consumer_properties
@@ -181,7 +181,7 @@ def show(answer: Answer, out: Console) -> None:
 
 
 def _show_account(account: Account, answer: Answer, out: Console) -> None:
-    void = "" if account.current else " (does not stand any more)"
+    void = "" if account.current else " (does not count any more)"
     head = f"entry {account.entry} of {account.committed_at}{void}: {account.text}"
     for file in account.files:
         known = (answer.objects or {}).get(file.key)

@@ -76,13 +76,13 @@ def create(
 
 @composed(target=target_of)
 def pause(target: Target, timeout: Timeout = 60) -> None:
-    """Let a sink do nothing until it is resumed, after the commit it is at; a restart does not end the pause."""
+    """Pause a sink after its current commit, until `resume`. A restart does not end the pause."""
     _set(target, ask_pause, timeout, phase=Phase.PAUSED)
 
 
 @composed(target=target_of)
 def resume(target: Target, timeout: Timeout = 60) -> None:
-    """Let a paused sink go on where it stands."""
+    """Resume a paused sink from its position."""
     check_not_overtaken(target)
     _set(target, ask_resume, timeout, phase=Phase.RUNNING)
     check_not_overtaken(target)
@@ -90,7 +90,7 @@ def resume(target: Target, timeout: Timeout = 60) -> None:
 
 @composed(target=target_of)
 def flush(target: Target, timeout: Timeout = 300) -> None:
-    """Let a running sink close its open files now, so that everything that is in Kafka is in objects."""
+    """Close the open files of a running sink now, so that everything in Kafka is in objects."""
     running = target.heartbeat()
     if running is None or not running.alive(now_ms()):
         raise NotAnswered(
@@ -107,9 +107,9 @@ def flush(target: Target, timeout: Timeout = 300) -> None:
     beat = wait_for_answer(
         target, timeout, answered=lambda beat: beat.flushed == asked.id, replaced=lambda now: now.flush != asked.id
     )
-    if beat.standing:
+    if beat.open_problems:
         raise NotAnswered(
-            f"Sink {target.name} has flushed what it can read, which is not all: {'; '.join(beat.standing)}. Every other record that was "
+            f"Sink {target.name} has flushed what it can read, which is not all: {'; '.join(beat.open_problems)}. Every other record "
             "in Kafka is in an object, a dead letter or skipped."
         )
     say(f"Sink {target.name} has flushed: every record that was in Kafka is in an object, a dead letter or skipped.")
@@ -224,7 +224,7 @@ def wait_for_answer(
             raise NotAnswered(text)
         if now - began >= timeout:
             raise NotAnswered(
-                f"Sink {target.name} has not answered within {timeout:g} s (last heartbeat {_since(beat)}). The request stands: it is "
+                f"Sink {target.name} has not answered within {timeout:g} s (last heartbeat {_since(beat)}). The request remains: it is "
                 "acted on after the commit that the sink is at. See `kafka-s3 status`."
             )
         if now - shown >= SHOW_S:

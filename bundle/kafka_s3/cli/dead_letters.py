@@ -89,7 +89,9 @@ class ExportFormat(StrEnum):
 
 def selection(
     stage: Annotated[Stage | None, typer.Option("--stage", help="Only letters that failed at this stage.")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Only letters of this topic.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", help="Only letters of this topic; may be given several times.")
+    ] = None,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only letters of this partition.")] = None,
     offset: Annotated[int | None, typer.Option("--offset", min=0, help="Only the letter of this offset.")] = None,
     exception: Annotated[
@@ -106,7 +108,7 @@ def selection(
     """The filters of the command line. Raises ConfigError for a time that is none."""
     return LetterSelection(
         stage=None if stage is None else str(stage),
-        topic=topic,
+        topics=frozenset(topic or ()),
         partition=partition,
         offset=offset,
         exception=exception,
@@ -154,7 +156,7 @@ def show(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show everything of one dead letter; nothing of its content reaches the terminal as a control character."""
-    wanted = LetterSelection(topic=topic, partition=partition, offset=offset)
+    wanted = LetterSelection(topics=frozenset({topic}), partition=partition, offset=offset)
     with dead_letter_store(settings) as at:
         found = list(at.found(wanted))
     if not found:

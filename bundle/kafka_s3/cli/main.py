@@ -90,50 +90,51 @@ def _real(command: Command) -> Any:
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{location}", text)
     for name, location, text in (
-        ("run", "run:run", "Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
+        ("run", "run:run", "Run one or more sinks until SIGTERM or Ctrl-C; both stop cleanly after the current commit."),
         ("validate", "configuration:validate",
-         "Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."),
-        ("new", "new:new", "Write a checked configuration of the self-managed connector's kind: asks in a terminal what no flag answers."),
-        ("catalog", "configuration:catalog", "The connectors whose configurations are taken, and their keys."),
+         "Check a configuration, and report all problems at once. Contacts no broker and no bucket, a registry for two seconds."),
+        ("new", "new:new", "Write a checked configuration for a self-managed connector. In a terminal it asks for what no flag gives."),
+        ("catalog", "configuration:catalog", "List the supported connectors and their keys."),
         ("demo", "demo:demo",
          "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),
         ("list", "status:list_", "List the sinks that keep their state in a bucket, with status, lag and last commit."),
-        ("status", "status:status", "Show how one sink is, with every topic-partition."),
+        ("status", "status:status", "Show the state of one sink, with every topic-partition."),
         ("check", "status:check",
-         "Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."),
+         "Print the state of a sink in one line; exit code 1 if it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."),
         ("watch", "status:watch",
-         "Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."),
+         "Watch all sinks of a bucket, and notify a webhook or a command when the state of one changes."),
         ("create", "control:create",
          "Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."),
         ("pause", "control:pause",
-         "Let a sink do nothing until it is resumed, after the commit it is at; a restart does not end the pause."),
-        ("resume", "control:resume", "Let a paused sink go on where it stands."),
-        ("flush", "control:flush", "Let a running sink close its open files now, so that everything that is in Kafka is in objects."),
+         "Pause a sink after its current commit, until `resume`. A restart does not end the pause."),
+        ("resume", "control:resume", "Resume a paused sink from its position."),
+        ("flush", "control:flush", "Close the open files of a running sink now, so that everything in Kafka is in objects."),
         ("delete", "control:delete",
          "Remove a sink's stored configuration, control object and heartbeat; never its data, its log only with --with-log."),
-        ("seek", "seek:seek", "Print the records of a Block-GZIP sink from an offset on, fetching only the blocks they are in."),
+        ("seek", "seek:seek", "Print the records of a Block-GZIP sink from an offset on. Fetches only the blocks that hold them."),
         ("doctor", "doctor:doctor",
-         "Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."),
+         "Test everything that a sink needs from Kafka, the registry and the bucket; exit code 1 if a test fails."),
         ("sweep", "sweep:sweep",
-         "Abort the unfinished uploads and remove the open files that crashed tasks of a sink left. Safe while the sink runs."),
+         "Clean up after crashed tasks: abort their unfinished uploads and remove their open files. Safe while the sink runs."),
         ("verify", "audit:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "audit:explain",
-         "Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."),
+         "Show which entry, rule, schema and object a record or a key belongs to; also for dead letters, skips and gaps. Changes nothing."),
         ("simulate", "simulate:simulate",
-         "Say how many files a configuration would write, how large and how late, with how many requests, and what a month costs."),
+         "Estimate what a configuration would write: number, size and delay of files, requests, and the cost of a month."),
         ("restore", "restore:restore",
-         "Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."),
-        ("migrate", "position:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
-        ("position", "position:position", "Show where a sink stands, or move it."),
+         "Write records from the bucket back to Kafka, in order and each once. Reports first what cannot come back as it was."),
+        ("migrate", "position:migrate", "Take over from a Connect sink where it stopped: compares its group offsets with its objects."),
+        ("position", "position:position", "Show the positions of a sink, or change them."),
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
         ("dashboard", "dashboard:dashboard",
          "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
-        ("ddl", "tables:ddl", "Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."),
-        ("iam", "configuration:iam", "Print the least policy with which this sink runs. Nothing is changed, and nothing is asked of AWS."),
+        ("ddl", "tables:ddl", "Print statements that make a sink's topics tables of a query engine, with the columns of the objects."),
+        ("iam", "configuration:iam", "Print the smallest AWS policy with which this sink runs. Changes nothing, and does not contact AWS."),
         ("lifecycle", "configuration:lifecycle",
-         "Print lifecycle rules for this sink's objects, which leave its commit log alone. Nothing is changed."),
-        ("delta", "tables:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
+         "Print lifecycle rules for this sink's objects that leave its commit log alone. Changes nothing."),
+        ("delta", "tables:delta", "Check a sink's Delta tables against the log and the bucket, rebuild or maintain them."),
+        ("iceberg", "tables:iceberg", "Check a sink's Iceberg tables against the log and the bucket, rebuild or maintain them."),
     )
 )  # fmt: skip
 app = lazy_app(
@@ -160,7 +161,7 @@ def options(
     """Kafka topics to S3 objects on Spark."""
     from kafka_s3.run.logs import LogFormat, log_to_stderr  # here: the help needs no logs
 
-    log_to_stderr(LogFormat.TEXT)  # what is tried again is told, with its reason
+    log_to_stderr(LogFormat.TEXT)  # what is tried again is logged, with its reason
 
 
 def main() -> None:
@@ -174,7 +175,7 @@ def main() -> None:
             raise
         _fail(LocalServiceError(f"{error.name} is not installed here: pip install 'kafka-s3[{extra}]'"))
     except Exception as error:
-        if not _told_as_json(error):
+        if not _logged_as_json(error):
             raise
         sys.exit(1)
 
@@ -188,14 +189,14 @@ def extra_of(module: str) -> str | None:
     return next((match[1] for match in found if match is not None), None)
 
 
-def _told_as_json(error: Exception) -> bool:
-    from kafka_s3.run.logs import told_as_json  # here: the help needs no logs
+def _logged_as_json(error: Exception) -> bool:
+    from kafka_s3.run.logs import logged_as_json  # here: the help needs no logs
 
-    return told_as_json(error)
+    return logged_as_json(error)
 
 
 def _fail(error: SinkError) -> NoReturn:
-    if _told_as_json(error):
+    if _logged_as_json(error):
         sys.exit(error.exit_code)
     typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
     print(f" {printable_lines(str(error))}", file=sys.stderr)

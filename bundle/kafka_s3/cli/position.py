@@ -64,7 +64,7 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
 
 MINUTE_MS: Final = 60_000
-position = typer.Typer(help="Show where a sink stands, or move it.", no_args_is_help=True, add_completion=False)
+position = typer.Typer(help="Show the positions of a sink, or change them.", no_args_is_help=True, add_completion=False)
 Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which a commit counts as lately.")]
 COLOURS: Final = {
     TakeoverVerdict.UNDECIDED: "red",
@@ -215,9 +215,9 @@ def show_moves(out: Console, moves: Sequence[Move]) -> None:
         if move.gap is not None:
             text = f"  offsets {move.gap.first} to {move.gap.last} are passed over; the log records them as a gap"
             show_line(out, text, style="yellow")
-        if move.again:
+        if move.reread:
             text = (
-                f"  {move.again} offsets are read again. Their records are written a second time: over the objects of the same name, but "
+                f"  {move.reread} offsets are read again. Their records are written a second time: over the objects of the same name, but "
                 "files may be cut elsewhere, and then lie beside the old objects under other names. Delete those, or expect duplicates. "
                 "Their dead letters are sent again."
             )
@@ -250,7 +250,7 @@ def _move(
     moves = moves_to(log.state, positions)
     show_moves(out, moves)
     if not moves:
-        show_line(out, "The sink stands there already.")
+        show_line(out, "The sink is there already.")
         return
     if dry_run:
         show_line(out, "Nothing was changed (--dry-run).")
@@ -260,7 +260,7 @@ def _move(
     confirm(ask)
     entry = write_positions(log, brokers, positions)
     mirror(settings, log, brokers, out=out)
-    result = f"Entry {entry.version} of the commit log has it." if entry else "The sink stands there already."
+    result = f"Entry {entry.version} of the commit log has it." if entry else "The sink is there already."
     show_line(out, result)
 
 
@@ -292,7 +292,7 @@ def migrate(
     recent: Recent = 10,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Compare the connector's group offsets with its objects and take over where it stopped."""
+    """Take over from a Connect sink where it stopped: compares its group offsets with its objects."""
     by_hand = offsets_given(offsets or [])
     brokers, log = opened(settings)
     check_log_empty(log.load())

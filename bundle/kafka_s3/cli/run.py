@@ -37,7 +37,7 @@ def run(
     verbose: Annotated[
         int,
         typer.Option(
-            "--verbose", "-v", count=True, help="Tell what the sink does; -vv also why: plans, closed files, requests."
+            "--verbose", "-v", count=True, help="Log what the sink does; -vv also why: plans, closed files, requests."
         ),
     ] = 0,
     progress: Annotated[
@@ -50,7 +50,7 @@ def run(
         str, typer.Option(help="Cores of a local Spark session, where none is given by the surroundings.")
     ] = "*",
 ) -> None:
-    """Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."""
+    """Run one or more sinks until SIGTERM or Ctrl-C; both stop cleanly after the current commit."""
     log_to_stderr(log_format, verbosity=verbose)
     if flush and not available_now:
         raise usage_error("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")
@@ -60,8 +60,8 @@ def run(
 
         close = Reason.FLUSH_NOW if flush else None
         shown = len(known) == 1 and (progress if progress is not None else sys.stderr.isatty() and not verbose)
-        begun = process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm)
-        with begun as process, _observer(shown) as observer:
+        starting = process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm)
+        with starting as process, _observer(shown) as observer:
             code = process.run_all(known, observer)
     raise typer.Exit(code)
 

@@ -34,7 +34,7 @@ class RecordFormat(StrEnum):
 
 
 def seek(
-    place: Annotated[str, typer.Argument(metavar="s3://BUCKET/PREFIX", help="The sink's s3.bucket and s3.prefix.")],
+    located: Annotated[str, typer.Argument(metavar="s3://BUCKET/PREFIX", help="The sink's s3.bucket and s3.prefix.")],
     topic: Annotated[str, typer.Argument(help="The topic.")],
     partition: Annotated[int, typer.Argument(min=0, help="The partition.")],
     offset: Annotated[int, typer.Argument(min=0, help="The offset of the first record wanted.")],
@@ -59,8 +59,8 @@ def seek(
         bool, typer.Option("--path-style", help="Name the bucket in the path instead of the host name.")
     ] = False,
 ) -> None:
-    """Print the records of a Block-GZIP sink from an offset on, fetching only the blocks they are in."""
-    bucket, prefix = _split(place)
+    """Print the records of a Block-GZIP sink from an offset on. Fetches only the blocks that hold them."""
+    bucket, prefix = _split(located)
     framing = _framing(record_format, delimiter, keys=include_keys)
     options = StoreOptions(bucket, region, _address(store_url), path_style)
     store = S3Store(options)
@@ -92,17 +92,17 @@ def show(
         show_line(notes, f"the files end after {written} of {count} records")
 
 
-def _show_block(out: Console, place: Located) -> None:
-    block = place.block
+def _show_block(out: Console, located: Located) -> None:
+    block = located.block
     offsets = f"offsets {block.first_record_offset} to {block.until - 1}"
-    size = f"{block.byte_length} of {place.index.byte_length} bytes fetched"
-    show_line(out, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
+    size = f"{block.byte_length} of {located.index.byte_length} bytes fetched"
+    show_line(out, f"{located.data_key}: block {located.number + 1} of {len(located.index.blocks)}, {offsets}, {size}")
 
 
-def _split(place: str) -> tuple[str, str]:
-    found = re.fullmatch(r"s3a?://([^/]+)/?(.*)", place)
+def _split(located: str) -> tuple[str, str]:
+    found = re.fullmatch(r"s3a?://([^/]+)/?(.*)", located)
     if not found:
-        raise usage_error("s3://BUCKET/PREFIX", place, "is not an S3 address.", "Write s3://bucket/prefix.")
+        raise usage_error("s3://BUCKET/PREFIX", located, "is not an S3 address.", "Write s3://bucket/prefix.")
     return found[1], found[2]
 
 

@@ -1,4 +1,4 @@
-"""Who is told of dead letters? The dead letter topic, and the log lines of failed records; both follow the commit log."""
+"""Who is notified of dead letters? The dead letter topic, and the log lines of failed records; both follow the commit log."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _origin(message: Message) -> str:
 
 
 def _letter_lists(entry: CommitEntry, store: ObjectStore, *, warn: Warn) -> Iterator[list[DeadLetter]]:
-    """The dead letters of an entry, file by file; `warn` is told of files that are gone or damaged."""
+    """The dead letters of an entry, file by file; `warn` is called for files that are gone or damaged."""
     for file in entry.files:
         if file.role is not Role.DEAD_LETTER:
             continue

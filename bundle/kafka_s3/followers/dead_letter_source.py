@@ -68,7 +68,7 @@ def lenient(pipeline: Pipeline) -> Pipeline:
     )
 
 
-def rewrite_from_letters(
+def remake_from_letters(
     entry: CommitEntry,
     gone: list[DataFile],
     *,
@@ -82,7 +82,9 @@ def rewrite_from_letters(
     for file in gone:
         tp = file.topic_partition
         offsets = entry.resolved.get(tp, OffsetSet()).since(file.first_offset).before(file.last_offset + 1)
-        wanted = LetterSelection(topic=tp.topic, partition=tp.partition, states=frozenset({LetterState.REPLAYED}))
+        wanted = LetterSelection(
+            topics=frozenset({tp.topic}), partition=tp.partition, states=frozenset({LetterState.REPLAYED})
+        )
         found = [
             filed
             for filed in letters(ledger, store, selection=wanted, missing=missing.append)
@@ -132,6 +134,6 @@ def _covers(offsets: OffsetSet, offset: int) -> bool:
 
 def _values_of(file: DataFile, entry: CommitEntry) -> DataFile:
     """The object of values that belongs to a file of the entry; the file itself where there is none."""
-    place = (file.topic_partition, file.encoded_partition, file.first_offset)
+    identity = (file.topic_partition, file.encoded_partition, file.first_offset)
     values = (other for other in entry.files if other.role is Role.VALUE)
-    return next((v for v in values if (v.topic_partition, v.encoded_partition, v.first_offset) == place), file)
+    return next((v for v in values if (v.topic_partition, v.encoded_partition, v.first_offset) == identity), file)

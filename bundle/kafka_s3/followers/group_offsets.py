@@ -1,4 +1,4 @@
-"""How do tools for lag see where the sink stands? Its positions are the committed offsets of a consumer group."""
+"""How do tools for lag see how far the sink is? Its positions are the committed offsets of a consumer group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GroupOffsets:
     name: str = "group offsets"
 
     def catch_up(self, log: CommitLog) -> None:
-        """Commits the offsets that are not the group's already. Raises Fenced where another driver owns the log: they are its to tell."""
+        """Commits the offsets that are not the group's already. Raises Fenced where another driver owns the log: they are its to commit."""
         positions = {tp: p.written if self.strict else p.frontier for tp, p in log.state.progress.items()}
         known = self.brokers.group_offsets(self.group, positions)
         changed = {tp: offset for tp, offset in positions.items() if offset is not None and known.get(tp) != offset}

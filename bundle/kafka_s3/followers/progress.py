@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.model.timing import iso_time
 from kafka_s3.store.store import ObjectStore
 
 T = TypeVar("T")
+MOST_WHY: Final = 2000
+"""Characters of a reason that are noted."""
 
 
 def read_note(store: ObjectStore, key: str, parse: Callable[[dict[str, Any]], T], *, remedy: str) -> T | None:
@@ -52,16 +55,40 @@ class FollowerPosition:
         self.store.put(self.paths.follower(self.follower), json.dumps({"version": version}).encode())
 
 
+@dataclass(frozen=True, slots=True)
+class HeldTable:
+    """Why a table does not follow, and since when (epoch ms)."""
+
+    why: str
+    since_ms: int
+
+
 @dataclass(slots=True)
 class TablePositions:
-    """Up to which entry the tables have come: `version`, but for topics that are `behind`."""
+    """Up to which entry the tables have come: `version`, but for topics that are `behind`; why these are `held`."""
 
     version: int = -1
     behind: dict[str, int] = field(default_factory=dict)
+    held: dict[str, HeldTable] = field(default_factory=dict)
 
     def position_of(self, topic: str) -> int:
         """The entry up to which a topic's table has come."""
         return self.behind.get(topic, self.version)
+
+    @property
+    def problems(self) -> list[str]:
+        """What each table that is held says, by topic."""
+        return [
+            f"the table of {topic} does not follow since {iso_time(one.since_ms, 'seconds')}: {one.why}"
+            for topic, one in sorted(self.held.items())
+        ]
+
+    def hold(self, topic: str, *, after: int, why: str, now_ms: int) -> bool:
+        """Keeps a topic's table at an entry; whether that says something new."""
+        before = self.held.get(topic)
+        self.behind[topic] = after
+        self.held[topic] = HeldTable(why[:MOST_WHY], before.since_ms if before is not None else now_ms)
+        return self.held[topic] != before
 
 
 def read_positions(store: ObjectStore, key: str) -> TablePositions:
@@ -71,7 +98,8 @@ def read_positions(store: ObjectStore, key: str) -> TablePositions:
 
 
 def _positions(note: dict[str, Any]) -> TablePositions:
-    return TablePositions(int(note["version"]), dict(note.get("behind", {})))
+    held = {str(topic): HeldTable(str(one["why"]), int(one["since_ms"])) for topic, one in note.get("held", {}).items()}
+    return TablePositions(int(note["version"]), dict(note.get("behind", {})), held)
 
 
 def note_positions(store: ObjectStore, key: str, positions: TablePositions) -> None:

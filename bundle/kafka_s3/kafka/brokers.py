@@ -111,7 +111,7 @@ GONE: Final = frozenset({
     KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_ID,
 })  # fmt: skip
-"""What is said of one topic-partition, and of no other."""
+"""Errors of one topic-partition, and of no other."""
 COORDINATOR_SECONDS: Final = 5.0
 """A request to a group whose coordinator is only being made waits in vain, however long; the next one finds it."""
 QUICK_SECONDS, FIRST_ANSWER_SECONDS = 1.0, 4.0

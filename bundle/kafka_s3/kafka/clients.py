@@ -154,7 +154,7 @@ class Clients:
             cause = error.args[0]
             if cause.code() in LOGIN_FAILED:  # a token that was signed a moment ago cannot be signed now
                 raise KafkaUnavailable(f"{cause.str()}. {CHECK}") from None
-            # files that cannot be read, keys that do not fit: said before anything is sent
+            # files that cannot be read, keys that do not fit: reported before anything is sent
             raise SourceError(f"The settings of Kafka's clients cannot be used: {cause.str()}. {CHECK}") from None
 
     def _note_error(self, error: KafkaError) -> None:

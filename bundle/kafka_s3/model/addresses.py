@@ -48,7 +48,7 @@ def is_metadata_service(host: str) -> bool:
 def check_host(host: str) -> None:
     """Raises ForbiddenAddress where a host is, or its name leads to, what is never spoken to. A name that nobody knows leads nowhere."""
     try:
-        found = {str(place[4][0]) for place in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        found = {str(answer[4][0]) for answer in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
         found = set()
     wrong = next((one for one in (host, *sorted(found)) if is_metadata_service(one)), None)

@@ -66,12 +66,12 @@ class ConfigError(SinkError):
 class RecordError(SinkError):
     """A record cannot be written and the error policy does not allow to go on without it.
 
-    `place` has its `stage`, `topic`, `partition` and `offset`, as far as they are known.
+    `coordinates` are its `stage`, `topic`, `partition` and `offset`, as far as they are known.
     """
 
-    def __init__(self, text: str, place: Mapping[str, str | int] | None = None) -> None:
+    def __init__(self, text: str, coordinates: Mapping[str, str | int] | None = None) -> None:
         super().__init__(text)
-        self.place = dict(place or {})
+        self.coordinates = dict(coordinates or {})
 
 
 class SourceError(SinkError):
@@ -172,13 +172,13 @@ class TaskDefect(SinkError):
 
 
 class PartitionsStopped(SinkError):
-    """Some topic-partitions have stopped and wait for an operator; the others went on. `places` are the topic-partitions' names."""
+    """Some topic-partitions have stopped and wait for an operator; the others went on. `topic_partitions` has their names."""
 
     exit_code = 3
 
-    def __init__(self, text: str, places: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, topic_partitions: Sequence[str] = ()) -> None:
         super().__init__(text)
-        self.places = tuple(places)
+        self.topic_partitions = tuple(topic_partitions)
 
 
 class NotificationFailed(SinkError):

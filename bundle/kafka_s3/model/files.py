@@ -22,7 +22,7 @@ class Role(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a file was closed: the rotation rule, by the key that sets it."""
+    """Why a file was closed: the rotation rule, by the key that sets it; or why it was made from others."""
 
     FLUSH_SIZE = "flush.size"
     FLUSH_BYTES = "flush.bytes"
@@ -36,6 +36,7 @@ class Reason(StrEnum):
     FLUSH_NOW = "flush.now"
     LOST_OFFSETS = "behavior.on.lost.offsets"
     DEAD_LETTER = "dead_letter"
+    COMPACTION = "compaction"
 
 
 ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}

@@ -34,10 +34,12 @@ _ANSWERS: Final[dict[tuple[int, int], tuple[Any, Any, bool]]] = {}
 
 def avro_format(codec: str, options: AvroOptions) -> Format:
     """Avro container files; `codec` is null, deflate, snappy or bzip2 and does not show in the extension."""
-    return Format("avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_fit, options), copies=True)
+    return Format(
+        "avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_accept, options), copies=True
+    )
 
 
-def _fit(options: AvroOptions, run: Run) -> Values | str:
+def _accept(options: AvroOptions, run: Run) -> Values | str:
     try:
         avro, encode = _compiled(run.schema, options)
         if isinstance(run.values, AvroBodies) and _same(run.values.writer, avro):

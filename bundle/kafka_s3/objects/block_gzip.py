@@ -44,7 +44,7 @@ _TEXT = pa.large_string()
 def block_gzip_format(variant: BlockGzip) -> Format:
     """The format of a sink's data objects, each with its index beside it."""
     opened = partial(BlockGzipFile, variant=variant)
-    return Format("block_gzip", DATA_EXTENSION, opened, partial(_fit, variant.framing), _with_index)
+    return Format("block_gzip", DATA_EXTENSION, opened, partial(_accept, variant.framing), _with_index)
 
 
 def unfit(framing: Framing, values: Values) -> list[tuple[int, str]]:
@@ -65,7 +65,7 @@ def _with_index(encoder: Encoder, key: str, first_offset: int) -> list[SidecarOb
     return [SidecarObject(Role.INDEX, index_key_of(key), encoder.index(first_offset))]
 
 
-def _fit(framing: Framing, run: Run) -> Values | str:
+def _accept(framing: Framing, run: Run) -> Values | str:
     wrong = _wrong_kind(framing, run.values)
     rows = unfit(framing, run.values) if wrong is None else []
     return wrong or (rows[0][1] if rows else run.values)

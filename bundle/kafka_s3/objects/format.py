@@ -143,10 +143,10 @@ class SidecarObject:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file, and `fit`:
+    """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file, and `accept`:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
-    follows. `stops_original` says whether the original's task fails for values that `fit` refuses, dead letter topic or not
+    follows. `stops_original` says whether the original's task fails for values that `accept` refuses, dead letter topic or not
     (SEMANTICS A9.2). `copies` says that its encoders keep bytes of their own, and none of the values.
     `lines`: its encoders are `Lined`, and so many bytes of text that wait count as one encoded; 0 where they are not.
     What only some encoders can do is declared by `Fitting`, `Keyed`, `WithOffsets`, `Columnar` and `Pausing`.
@@ -155,7 +155,7 @@ class Format:
     name: str
     extension: str
     open: Callable[[ConnectSchema | None], Encoder]
-    fit: Callable[[Run], Values | str]
+    accept: Callable[[Run], Values | str]
     sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = lambda encoder, key, first_offset: []
     columns: Callable[[pa.Schema], str] = lambda schema: ""
     stops_original: Callable[[Run], bool] = lambda run: False
@@ -178,11 +178,11 @@ def sidecar(form: Format, role: Role) -> Format:
         return replace(form, extension=extension)
     name, member = WRAPPED[form.name, role]
 
-    def fit(run: Run) -> Values | str:
+    def accept(run: Run) -> Values | str:
         values = Objects([{member: value} for value in run.values.objects()])
-        return form.fit(replace(run, values=values, schema=_wrapper(run.schema, name, member)))
+        return form.accept(replace(run, values=values, schema=_wrapper(run.schema, name, member)))
 
-    return Format(form.name, extension, lambda schema: form.open(_wrapper(schema, name, member)), fit)
+    return Format(form.name, extension, lambda schema: form.open(_wrapper(schema, name, member)), accept)
 
 
 def _wrapper(schema: ConnectSchema | None, name: str, member: str) -> ConnectSchema | None:

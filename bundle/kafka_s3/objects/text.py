@@ -23,7 +23,7 @@ from kafka_s3.model.deflate import DEFAULT_LEVEL, ENGINE_BYTES, FULL_FLUSH, RAW,
 from kafka_s3.objects.format import Format, Paused
 
 HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
-"""No name, no time, and nothing said of level and system."""
+"""No name, no time, and nothing about level and system."""
 
 
 class GzipMember:
@@ -111,7 +111,7 @@ class TextStream:
             self._encode()
 
     def size(self) -> int:
-        """Encoded bytes, and a quarter of the text that waits for gzip or is held back in it; never less than said before."""
+        """Encoded bytes, and a quarter of the text that waits for gzip or is held back in it; never less than reported before."""
         waiting = (self._waiting + self._held) // WAITING_FOR_GZIP
         self._size = max(self._size, self._taken + self._ready + waiting)
         return self._size
@@ -182,10 +182,10 @@ def json_format(*, gzip_level: int | None, decimals: str) -> Format:
     """JSON lines; `gzip_level` is -1 to 9 or None for plain text, `decimals` BASE64 or NUMERIC."""
     opened, plain = partial(JsonLines, gzip_level=gzip_level, decimals=decimals), gzip_level is None
     extension, lines = (".json", 1) if plain else (".json.gz", WAITING_FOR_GZIP)
-    return Format("json", extension, opened, partial(_fit_json, decimals), copies=True, lines=lines)
+    return Format("json", extension, opened, partial(_accept_json, decimals), copies=True, lines=lines)
 
 
-def _fit_json(decimals: str, run: Run) -> Values | str:
+def _accept_json(decimals: str, run: Run) -> Values | str:
     """JSON lines hold any value, but for a decimal that has more digits than its schema's scale: Protobuf's name a scale of their own.
 
     Of documents there will be nothing but their lines.
@@ -246,10 +246,12 @@ def _quoted(array: pa.Array) -> pa.Array:
 def byte_array_format(*, extension: str, separator: bytes, gzip_level: int | None) -> Format:
     """Raw bytes; `extension` as `format.bytearray.extension` says, with `.gz` under gzip."""
     opened = partial(ByteArrayFile, separator=separator, gzip_level=gzip_level)
-    return Format("bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _fit_bytes, copies=True)
+    return Format(
+        "bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _accept_bytes, copies=True
+    )
 
 
-def _fit_bytes(run: Run) -> Values | str:
+def _accept_bytes(run: Run) -> Values | str:
     if isinstance(run.values, Plain) and pa.types.is_binary(run.values.array.type):
         return run.values
     if run.schema is not None and run.schema.kind is SchemaType.BYTES and run.schema.name != DECIMAL:

@@ -150,9 +150,9 @@ def _delays(files: list[tuple[int, int, int]]) -> tuple[int, int, int]:
         return 0, 0, 0
     found = np.array(files, float)
     shares = np.linspace(0, 1, 10)
-    places = (found[:, :1] + (found[:, 1:2] - found[:, :1]) * shares).ravel()
+    delays = (found[:, :1] + (found[:, 1:2] - found[:, :1]) * shares).ravel()
     weights = np.repeat(found[:, 2], len(shares))
-    order = np.argsort(places)
+    order = np.argsort(delays)
     sums = np.cumsum(weights[order])
-    middle, high = (places[order][np.searchsorted(sums, sums[-1] * share)] for share in (0.5, 0.95))
+    middle, high = (delays[order][np.searchsorted(sums, sums[-1] * share)] for share in (0.5, 0.95))
     return round(float(middle)), round(float(high)), round(float(found[:, 1].max()))

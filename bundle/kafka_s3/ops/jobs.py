@@ -18,7 +18,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.model.process import ThreadPool
-from kafka_s3.run.logs import told_as_json
+from kafka_s3.run.logs import logged_as_json
 
 CONFIGURATIONS: Final = frozenset({".json", ".properties"})
 OK, FAILED = 0, 1
@@ -42,14 +42,14 @@ def job_settings(config: Path, given: Namespace) -> Settings:
     return resolved(load(config, worker_path=given.worker, overrides=over))
 
 
-def configurations(place: Path) -> list[Path]:
+def configurations(path: Path) -> list[Path]:
     """The configurations in a folder, by name; of anything else the path itself. Raises ConfigError for a folder without any."""
-    if not place.is_dir():
-        return [place]
-    found = sorted(path for path in place.iterdir() if path.suffix in CONFIGURATIONS)
+    if not path.is_dir():
+        return [path]
+    found = sorted(path for path in path.iterdir() if path.suffix in CONFIGURATIONS)
     if not found:
         rule = "holds no configuration (.json, .properties)."
-        raise ConfigError([Problem("CONFIG", str(place), rule, "Name another folder, or a file.")])
+        raise ConfigError([Problem("CONFIG", str(path), rule, "Name another folder, or a file.")])
     return found
 
 
@@ -95,7 +95,7 @@ def outcome(work: Callable[[], int]) -> int:
     try:
         return work()
     except SinkError as error:
-        if not told_as_json(error):
+        if not logged_as_json(error):
             print(f"{type(error).__name__} {error}", file=sys.stderr, flush=True)
         return error.exit_code
 

@@ -127,7 +127,7 @@ class TakeoverDecision:
 
 
 def takeover_decision(evidence: PartitionSurvey, split: Split) -> TakeoverDecision:
-    """The offset that loses no record and, where that can be told, writes none twice."""
+    """The offset that loses no record and, where that can be known, writes none twice."""
     if evidence.committed is None:
         decision = _uncommitted(evidence, split)
     elif evidence.committed > evidence.head:
@@ -197,25 +197,27 @@ def _covered(objects: Sequence[FoundObject], committed: int) -> bool:
 
 def _ahead(evidence: PartitionSurvey, committed: int, split: Split) -> TakeoverDecision:
     """The connector was killed between an upload and the commit of its offsets."""
-    begun = f"{_objects(len(evidence.ahead))} at or behind it: killed between upload and commit."
+    found_ahead = f"{_objects(len(evidence.ahead))} at or behind it: killed between upload and commit."
     inside = max((f.until for f in evidence.objects if f.start < committed and f.until is not None), default=committed)
     if inside > committed:
         return _inside(evidence, inside, split)
     in_kafka = evidence.kafka_start <= committed
     clock = split.clock or _other_flush_size(evidence, split)
     if in_kafka and not clock:
-        why = f"{begun} The files split the same way again, so their names are written over."
+        why = f"{found_ahead} The files split the same way again, so their names are written over."
         return TakeoverDecision(evidence, TakeoverVerdict.OVERWRITE, committed, why)
-    begun += f" They would not come out the same ({clock})" if in_kafka else " Kafka no longer has their first records"
+    found_ahead += (
+        f" They would not come out the same ({clock})" if in_kafka else " Kafka no longer has their first records"
+    )
     end = _ends_at(evidence, split)
     if end is not None:
         return TakeoverDecision(
-            evidence, TakeoverVerdict.BEHIND_OBJECTS, end, f"{begun}: behind the last record they hold."
+            evidence, TakeoverVerdict.BEHIND_OBJECTS, end, f"{found_ahead}: behind the last record they hold."
         )
     if in_kafka and split.stable and _one_each(evidence.ahead):
-        why = f"{begun}, but each is the first of its directory, whose name is written over."
+        why = f"{found_ahead}, but each is the first of its directory, whose name is written over."
         return TakeoverDecision(evidence, TakeoverVerdict.OVERWRITE, committed, why)
-    why = f"{begun}, and where they end cannot be told"
+    why = f"{found_ahead}, and where they end cannot be known"
     return _undecided(evidence, why, "Delete them (they are written again)" if in_kafka else "")
 
 

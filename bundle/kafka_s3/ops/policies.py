@@ -61,8 +61,8 @@ def sink_policy(settings: Settings) -> dict[str, Any]:
         statements.append(_statement("SchemaRegistry", ("glue:GetSchemaVersion",), ["*"]))
     database = settings.text("glue.database.name")
     if database:
-        place = f"arn:{_partition(options.region)}:glue:{options.region}:*"
-        resources = [f"{place}:catalog", f"{place}:database/{database}", f"{place}:table/{database}/*"]
+        catalog = f"arn:{_partition(options.region)}:glue:{options.region}:*"
+        resources = [f"{catalog}:catalog", f"{catalog}:database/{database}", f"{catalog}:table/{database}/*"]
         statements.append(_statement("Glue", GLUE, resources))
     sends = {"sns": "sns:Publish", "sqs": "sqs:SendMessage"}.get(settings.text("notification.class"))
     if sends:
@@ -142,6 +142,9 @@ def _check(settings: Settings, transitions: Sequence[Transition], root: str, dat
         for prefix in data
         if root.startswith(prefix)
     ]
+    if archived and settings.flag("iceberg.enable"):
+        rule = "would archive the files of Iceberg tables, which could not be read any more."
+        problems.append(Problem("--transition", shown, rule, "Use GLACIER_IR, or iceberg.enable=false."))
     if archived and settings.flag("delta.enable"):
         rule = "would archive the files and the log of Delta tables, which could not be read any more."
         problems.append(Problem("--transition", shown, rule, "Use GLACIER_IR, or delta.enable=false."))

@@ -1,4 +1,4 @@
-"""Where does a sink stand, and how is it moved by hand? Reading positions is free; a move is an entry of the commit log.
+"""Which positions does a sink have, and how is it moved by hand? Reading positions is free; a move is an entry of the commit log.
 
 A move claims the log first, which fences a driver that is still at work: its next commit is refused and it stops. So a move is refused
 where a driver has committed lately, unless it is forced. The last entry says whether it was written by hand: behind such an entry no
@@ -16,7 +16,7 @@ from kafka_s3.engine.control.heartbeat import read_heartbeat
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
+from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.committer import Committer, beyond_recovery, files_text
 from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
@@ -83,7 +83,7 @@ class Move:
         return Gap(*self.topic_partition, self.before.frontier, self.position - 1, CAUSE)
 
     @property
-    def again(self) -> int:
+    def reread(self) -> int:
         """How many offsets before the frontier are read once more."""
         return max(self.before.frontier - self.position, 0) if self.before is not None else 0
 
@@ -92,7 +92,7 @@ class Move:
         """The position afterwards. Going back, dead letters are tried again too; ahead, those beyond the position stay recorded."""
         if self.before is None:
             return Progress(self.position)
-        if self.again:
+        if self.reread:
             written = self.before.written
             return Progress(self.position, None if written is None else min(written, self.position))
         return replace(self.before, frontier=self.position, recorded=self.before.recorded.since(self.position))
@@ -124,19 +124,19 @@ def topic_partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions]
 
 
-def offset_named(text: str, place: PartitionOffsets) -> int:
+def offset_named(text: str, offsets: PartitionOffsets) -> int:
     """`earliest`, `latest` or a number as an offset that Kafka has, its head included. Raises ConfigError with the range."""
-    start, head = place.start, place.head
+    start, head = offsets.start, offsets.head
     if start is None or head is None:
         raise _wrong(
-            str(place.topic_partition), text, "is no topic-partition of this Kafka cluster.", "Check its name."
+            str(offsets.topic_partition), text, "is no topic-partition of this Kafka cluster.", "Check its name."
         )
     if text in ("earliest", "latest"):
         return start if text == "earliest" else head
     if not text.isascii() or not text.isdecimal():
         raise _wrong("OFFSET", text, "is no offset.", "Give a number, earliest or latest.")
     if not start <= int(text) <= head:
-        rule = f"is out of range: Kafka has {place.topic_partition} from {start} to {head} (the head)."
+        rule = f"is out of range: Kafka has {offsets.topic_partition} from {start} to {head} (the head)."
         raise _wrong("OFFSET", text, rule, "Give an offset in that range, earliest or latest.")
     return int(text)
 
@@ -155,13 +155,13 @@ def epoch_ms(text: str) -> int:
 
 def offsets_at_time(brokers: Brokers, chosen: Iterable[PartitionOffsets], *, time_ms: int) -> dict[TopicPartition, int]:
     """Per topic-partition the first offset at or after the time; the head where all records are older."""
-    heads = {place.topic_partition: place.head for place in chosen if place.head is not None}
+    heads = {offsets.topic_partition: offsets.head for offsets in chosen if offsets.head is not None}
     found = brokers.offsets_at(dict.fromkeys(heads, time_ms))
     return {tp: head if (at := found.get(tp)) is None else at for tp, head in heads.items()}
 
 
 def moves_to(state: LogState, positions: Mapping[TopicPartition, int]) -> list[Move]:
-    """The moves that these positions mean; a topic-partition that stands there already is left out."""
+    """The moves that these positions mean; a topic-partition that is there already is left out."""
     moves = [Move(tp, state.progress.get(tp), position) for tp, position in sorted(positions.items())]
     return [move for move in moves if move.before is None or move.before.frontier != move.position]
 
@@ -210,7 +210,7 @@ def write_positions(
     *,
     check: Callable[[LogState], None] | None = None,
 ) -> CommitEntry | None:
-    """Claims the log and moves the frontiers with one entry, which it gives; None where all stand there already.
+    """Claims the log and moves the frontiers with one entry, which it gives; None where all are there already.
 
     An offset keeps what the log knows beside the frontier, a Progress replaces it. `check` may refuse, by what it raises, the state in
     which the log was claimed: no driver changes that any more. Raises CommitError, SourceError, TopicRecreated.
@@ -219,7 +219,7 @@ def write_positions(
     topics = brokers.describe(sorted({tp.topic for tp in positions}))
     _check_source(log.load(), cluster, topics, sink=log.paths.sink)
     targets = {tp: p if isinstance(p, int) else p.frontier for tp, p in positions.items()}
-    committer = Committer(log, rewrite_of_move(targets, brokers))
+    committer = Committer(log, remake_of_move(targets, brokers))
     committer.claim(cluster)
     state = log.state
     if check is not None:
@@ -266,25 +266,26 @@ def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *,
             )
 
 
-def rewrite_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Rewrite:
+def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Remake:
     """What a move does about files of the last entry whose uploads are gone: it cannot read records, and passes over what it may.
 
     That are files from which the sink goes on at the latest, since their records are read again, and those whose records Kafka has no more,
     which become a gap. For others CommitError is raised: a run makes them.
     """
 
-    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+    def remake(entry: CommitEntry, gone: list[DataFile]) -> Remade:
         kept = [file for file in gone if targets.get(file.topic_partition, file.last_offset + 1) > file.first_offset]
-        lost = [] if entry.kind is EntryKind.REPLAY else beyond_recovery(kept, brokers)
+        elsewhere = entry.kind in (EntryKind.REPLAY, EntryKind.REWRITE)  # their records are not only in Kafka
+        lost = [] if elsewhere else beyond_recovery(kept, brokers)
         owed = [file for file in kept if file not in lost]
         if owed:
             raise CommitError(
                 f"Commit entry {entry.version} counts files whose uploads are gone: {files_text(owed)}. A run makes them again: "
                 "start the sink once with `kafka-s3 run`, stop it, then repeat. Or move the position to their first offset or before."
             )
-        return Rewritten(lost=lost)
+        return Remade(lost=lost)
 
-    return rewrite
+    return remake
 
 
 def _wrong(key: str, value: str, rule: str, remedy: str) -> ConfigError:

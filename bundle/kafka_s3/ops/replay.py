@@ -30,12 +30,12 @@ from kafka_s3.engine.log.dead_letters import (
 )
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog, is_published
-from kafka_s3.engine.log.rewrites import Rewritten
+from kafka_s3.engine.log.remade import Remade
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, rewrite_from_letters, unguarded
+from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, remake_from_letters, unguarded
 from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
@@ -116,7 +116,7 @@ class Replay:
 
     def _claimed(self) -> Committer:
         tags = () if self.tagging is None else (ObjectTags(self.tagging, _log.warning),)
-        committer = Committer(self.log, self._rewrite, Followers(tags))
+        committer = Committer(self.log, self._remake, Followers(tags))
         committer.claim(self.log.load().cluster_id)
         committer.followers.catch_up(self.log)
         return committer
@@ -135,7 +135,7 @@ class Replay:
         last = self.log.last
         if last is not None and last.kind is EntryKind.REPLAY and not is_published(self.store, self.paths, last):
             try:
-                Committer(self.log, self._rewrite).publish(last)
+                Committer(self.log, self._remake).publish(last)
             except StorageUnavailable as error:
                 raise _unfinished(last, error) from error
 
@@ -175,10 +175,10 @@ class Replay:
         )
         return replace(entry, driver=entry.driver + BY_HAND)
 
-    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+    def _remake(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
         if entry.kind is EntryKind.REPLAY:
-            return Rewritten(
-                rewrite_from_letters(
+            return Remade(
+                remake_from_letters(
                     entry, gone, pipeline=self.pipeline(), store=self.store, paths=self.paths, guard=self.guard
                 )
             )
@@ -257,7 +257,7 @@ def open_letters(
     wanted = replace(selection, states=frozenset({LetterState.OPEN}))
     found = letters(ledger, store, selection=wanted, missing=missing)
     latest = {(filed.letter.topic_partition, filed.letter.offset): filed.letter for filed in found}
-    return [latest[place] for place in sorted(latest)]
+    return [latest[position] for position in sorted(latest)]
 
 
 def _failed(report: TaskReport, content: MemoryStore) -> list[DeadLetter]:
@@ -279,8 +279,8 @@ def _with_report(before: DryRunResult, chosen: Sequence[DeadLetter], report: Tas
     """The outcome with the letters of one more topic-partition."""
     files = tuple(file for file in report.files if file.role not in NOT_OURS)
     failed = _failed(report, before.content)
-    again = {letter.offset for letter in failed}
-    done = [letter for letter in chosen if letter.offset not in again]
+    failed_offsets = {letter.offset for letter in failed}
+    done = [letter for letter in chosen if letter.offset not in failed_offsets]
     if sum(file.records for file in counted(files)) != len(done):
         raise CommitError(
             f"{report.topic_partition}: {len(chosen)} dead letters, but the records written and failed are not as many. Nothing was "

@@ -190,17 +190,17 @@ def _records(
     offset: int,
     notify: Callable[[Located], None],
 ) -> Iterator[tuple[int, bytes]]:
-    for place in blocks:
-        notify(place)
-        block = place.block
-        content = _inflated(place, _fetched(store, place))
+    for located in blocks:
+        notify(located)
+        block = located.block
+        content = _inflated(located, _fetched(store, located))
         try:
             found = split_records(framing, content)
         except SeekError as error:
-            raise SeekError(f"{_name(place)}: {error}") from None
+            raise SeekError(f"{_name(located)}: {error}") from None
         if len(found) != block.num_records:
             raise SeekError(
-                f"{_name(place)}: holds {len(found)} records in this format, but {block.num_records} by its index. Give the format "
+                f"{_name(located)}: holds {len(found)} records in this format, but {block.num_records} by its index. Give the format "
                 "and delimiter that the sink writes; values that hold the delimiter themselves cannot be told apart."
             )
         pairs = zip(block.offsets(), found, strict=True)
@@ -208,26 +208,26 @@ def _records(
         offset = max(offset, block.until)
 
 
-def _fetched(store: ObjectStore, place: Located) -> bytes:
-    block = place.block
-    content = store.get_range(place.data_key, block.byte_offset, block.byte_offset + block.byte_length - 1)
+def _fetched(store: ObjectStore, located: Located) -> bytes:
+    block = located.block
+    content = store.get_range(located.data_key, block.byte_offset, block.byte_offset + block.byte_length - 1)
     if len(content) != block.byte_length:
         raise SeekError(
-            f"{_name(place)}: {len(content)} bytes were found instead of {block.byte_length}; data and index do not match."
+            f"{_name(located)}: {len(content)} bytes were found instead of {block.byte_length}; data and index do not match."
         )
     return content
 
 
-def _inflated(place: Located, content: bytes) -> bytes:
+def _inflated(located: Located, content: bytes) -> bytes:
     inflater = zlib.decompressobj(GZIP)
     try:
         inflated = inflater.decompress(content)
     except zlib.error as error:
-        raise SeekError(f"{_name(place)}: is not a gzip member ({error}); data and index do not match.") from None
+        raise SeekError(f"{_name(located)}: is not a gzip member ({error}); data and index do not match.") from None
     if not inflater.eof or inflater.unused_data:
-        raise SeekError(f"{_name(place)}: is not one whole gzip member; data and index do not match.")
+        raise SeekError(f"{_name(located)}: is not one whole gzip member; data and index do not match.")
     return inflated
 
 
-def _name(place: Located) -> str:
-    return f"Block {place.number + 1} of {len(place.index.blocks)} of {place.data_key}"
+def _name(located: Located) -> str:
+    return f"Block {located.number + 1} of {len(located.index.blocks)} of {located.data_key}"

@@ -75,10 +75,10 @@ def made_load(settings: Settings, *, rate: float, record_bytes: int, partitions:
         raise ConfigError(
             [Problem("--record-bytes", str(record_bytes), rule, "Leave it out: the topic is sampled then.")]
         )
-    places = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
-    stream = steady(made_sample(record_bytes), rate / len(places))
+    topic_partitions = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
+    stream = steady(made_sample(record_bytes), rate / len(topic_partitions))
     return Load(
-        dict.fromkeys(places, stream),
+        dict.fromkeys(topic_partitions, stream),
         begun_ms,
         ("Records are made of words and ids: sizes hold as far as yours compress like that.",),
     )
@@ -102,9 +102,11 @@ def sampled_load(
         rule = f"names topics that are not in Kafka, or may not be described: {', '.join(gone)}."
         remedy = "Correct it, create them, or leave them out: --set topics=..."
         raise ConfigError([Problem("topics", ",".join(topics), rule, remedy)])
-    places = [TopicPartition(name, number) for name, topic in sorted(found.items()) for number in topic.partitions]
-    starts, heads = kafka.starts(places), kafka.heads(places)
-    filled = [tp for tp in places if tp in starts and heads.get(tp, 0) > starts[tp]]
+    topic_partitions = [
+        TopicPartition(name, number) for name, topic in sorted(found.items()) for number in topic.partitions
+    ]
+    starts, heads = kafka.starts(topic_partitions), kafka.heads(topic_partitions)
+    filled = [tp for tp in topic_partitions if tp in starts and heads.get(tp, 0) > starts[tp]]
     if not filled:
         rule = f"({', '.join(topics)}) hold no records to sample."
         raise ConfigError([Problem("topics", ",".join(topics), rule, "Give --rate and --record-bytes.")])
@@ -183,9 +185,9 @@ class Stream:
     def rows(self, start: int, until: int, *, begun_ms: int) -> pa.RecordBatch:
         """Records `[start, until)` with their own times, epoch ms."""
         offsets = np.arange(start, until, dtype=np.int64)
-        cycles, places = np.divmod(offsets, len(self.sample))
-        times = begun_ms + (cycles * self.period_us + self.times_us[places]) // 1000
-        taken = self.sample.take(pa.array(places))
+        cycles, rows = np.divmod(offsets, len(self.sample))
+        times = begun_ms + (cycles * self.period_us + self.times_us[rows]) // 1000
+        taken = self.sample.take(pa.array(rows))
         columns = [
             pa.array(offsets),
             pa.array(times),
@@ -326,6 +328,7 @@ MOST_POLLS: Final = 20_000
 OURSELVES: Final[dict[str, Value]] = {
     "name": "simulated",
     "delta.enable": False,
+    "iceberg.enable": False,
     "glue.database.name": "",
     "notification.class": "",
 }

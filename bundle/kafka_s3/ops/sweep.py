@@ -20,6 +20,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.rewrites import rewrite_requests
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
@@ -84,8 +85,11 @@ class Sweeper:
         state = self.log.load()
         topics = {*self.topics, *state.topic_ids, *(tp.topic for tp in state.progress)}
         uploads = self._listed(topics)
+        requests = rewrite_requests(self.store, self.paths)  # before the log: what is not asked for any more is in it
+        asked = {(file.key, file.upload.id) for _, request in requests for file in request.files}
         self.log.load()  # after the listing: what was committed in between is in the entry that is looked at
         kept = self._open_files.uploads_in_use(younger_than_ms=older_than_ms, now_ms=self.clock_ms())
+        kept |= asked
         return judge(uploads, self.log.last, kept=kept, younger_than_ms=older_than_ms, now_ms=self.clock_ms())
 
     def preview(self, *, older_than_ms: int) -> Swept:

@@ -1,6 +1,6 @@
 """What does a running sink say? A structured line per round on standard error, as text or JSON, and what else it does where asked.
 
-Every module has a logger of its name; what a line is about stands in its `facts`.
+Every module has a logger of its name; what a line is about is in its `facts`.
 """
 
 from __future__ import annotations
@@ -100,24 +100,24 @@ def mask_logs(mask: Callable[[str], str]) -> None:
         handler.addFilter(Masked(mask))
 
 
-def told_as_json(error: Exception) -> bool:
+def logged_as_json(error: Exception) -> bool:
     """Says in the log why the sink ends, where the log is one of JSON lines; False where a person reads it.
 
     Errors that are not ours have their stack trace as member `trace`.
     """
     if not any(isinstance(one.formatter, _Lines) and one.formatter.form is LogFormat.JSON for one in product.handlers):
         return False
-    place = error.place if isinstance(error, RecordError) else {}
+    coordinates = error.coordinates if isinstance(error, RecordError) else {}
     logger.critical(
         "failed",
-        extra={"facts": {"error": type(error).__name__, **place, "reason": str(error)}},
+        extra={"facts": {"error": type(error).__name__, **coordinates, "reason": str(error)}},
         exc_info=None if isinstance(error, SinkError) else error,
     )
     return True
 
 
 class LogObserver(Observer):
-    """Tells the log what the loop does. `clock` gives seconds that never go back."""
+    """Logs what the loop does. `clock` gives seconds that never go back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._progress = RateLimiter(PROGRESS_S, clock)

@@ -219,7 +219,7 @@ class _Connection:
             curl.setopt(pycurl.PASSWORD, signature.secret_key)
 
     def _watch(self, _to_receive: int, received: int, _to_send: int, sent: int) -> int:
-        """Asked by libcurl whenever something moved, and each second: ends what stands still. Python handles signals here, too."""
+        """Asked by libcurl whenever something moved, and each second: ends what does not move. Python handles signals here, too."""
         if received + sent != self._moved:
             self._moved, self._since = received + sent, time.monotonic()
         return int(self._late())

@@ -75,7 +75,7 @@ def raising(error: Exception) -> Callable[[str], None]:
 def failure(
     verb: str, nth: int | None = 1, *, matches: Callable[[str], bool] = any_key, error: Exception | None = None
 ) -> Fault:
-    """The request fails and has no effect; with StorageUnavailable unless told otherwise."""
+    """The request fails and has no effect; with StorageUnavailable unless another error is given."""
     strike = raising(error or StorageUnavailable(f"{verb}: told to fail."))
     return Fault(verb, strike, Moment.BEFORE, nth, matches)
 

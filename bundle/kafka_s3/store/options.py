@@ -57,5 +57,5 @@ class StoreOptions:
 
 
 def quick(options: StoreOptions, *, tries: int) -> StoreOptions:
-    """The same for a look at the state: small objects, and somebody waits who shall soon be told that nobody answers."""
+    """The same for a look at the state: small objects, and somebody waits who shall soon know that nobody answers."""
     return replace(options, part_retries=tries, connect_timeout_s=ANSWER_S, read_timeout_s=ANSWER_S)

@@ -312,7 +312,7 @@ class DataPlane:
         answer = self._connections.send(self._addressed(VERBS[operation], asked))
         status = answer.status
         if operation != "get_object" and status == 200 and hides_an_error(answer.body):
-            status = 500  # S3 may find out that it fails when it has said 200 already
+            status = 500  # S3 may find out that it fails when it has answered 200 already
         if status >= 300:
             raise boto.ClientError(refusal_of(answer, status), operation)
         return answer
@@ -808,7 +808,7 @@ class S3Store:
 def _is_of(upload: Upload, head: Mapping[str, str]) -> bool:
     """Whether an object is what completing the upload makes.
 
-    Its ETag tells, a digest over the parts' ETags (`etag_of`). Under SSE-KMS and SSE-C S3 documents no rule for ETags: there an object
+    Its ETag shows it, a digest over the parts' ETags (`etag_of`). Under SSE-KMS and SSE-C S3 documents no rule for ETags: there an object
     of as many parts and bytes counts as well.
     """
     etag = _etag(head)

@@ -132,9 +132,9 @@ def storage_error(error: Exception, request: Request) -> StorageError:
 def _refusal(error: Any, request: Request) -> StorageError:
     answer = error.response.get("Error", {})
     code, status = str(answer.get("Code") or ""), _status(error)
-    said = f"{code} ({status})" if status and code != str(status) else code or "an unknown error"
+    reason = f"{code} ({status})" if status and code != str(status) else code or "an unknown error"
     message = str(answer.get("Message") or "").strip().rstrip(".")
-    text = f"{request.title} failed with {said}{': ' + message if message else ''}."
+    text = f"{request.title} failed with {reason}{': ' + message if message else ''}."
     if error.operation_name == "AssumeRole":
         advice = "Check s3.credentials.provider.sts.role.arn and .sts.role.external.id, and that the role trusts the base credentials."
         return _kind(code, status)(f"Assuming a role for {text} {advice}")
@@ -175,8 +175,9 @@ def _kms(response: Any) -> str:
 def _breakdown(error: Exception, request: Request) -> StorageError:
     text = f"{request.title} failed: {str(error).rstrip('.')}."
     if isinstance(error, _CREDENTIALS):
-        ways = "aws.access.key.id with aws.secret.access.key, s3.credentials.provider.class, or the machine's own credentials"
-        return StorageError(f"{text} There are no usable AWS credentials; set {ways}.")
+        ways = "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; give this machine a role; or set aws.access.key.id and "
+        ways += "aws.secret.access.key, or s3.credentials.provider.class, in the configuration"
+        return StorageError(f"{text} There are no usable AWS credentials: set {ways}.")
     if isinstance(error, boto.SSLError) and "certificate" in str(error).lower():
         return StorageError(f"{text} Check store.url, or name the certificate authority in AWS_CA_BUNDLE.")
     if isinstance(error, boto.ProxyConnectionError):

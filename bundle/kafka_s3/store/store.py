@@ -103,7 +103,7 @@ def etag_of_bytes(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a listing or HEAD tells of an object; `etag` is without quotes, `modified_ms` epoch milliseconds."""
+    """What a listing or HEAD answers about an object; `etag` is without quotes, `modified_ms` epoch milliseconds."""
 
     key: str
     size: int

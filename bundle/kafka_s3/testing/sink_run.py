@@ -64,7 +64,7 @@ REPLACED: Final = {
     "s3.bucket.name": "sink-run", "s3.bucket": "sink-run", "s3.region": REGION, "store.url": "http://localhost", "s3.endpoint": "http://localhost",
     "kafka.api.key": "key", "kafka.api.secret": "secret",
 }  # fmt: skip
-"""What stands in for references to places and logins that a test has in any case."""
+"""What replaces references to places and logins that a test has in any case."""
 _numbers = itertools.count(1)
 
 

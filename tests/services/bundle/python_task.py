@@ -11,12 +11,12 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 
-def _tell(key: str, value: object) -> None:
+def _report(key: str, value: object) -> None:
     print(f"task value {key} = {value}", flush=True)
 
 
 utilities = ModuleType("pyspark.dbutils")
-utilities.DBUtils = lambda spark: SimpleNamespace(jobs=SimpleNamespace(taskValues=SimpleNamespace(set=_tell)))
+utilities.DBUtils = lambda spark: SimpleNamespace(jobs=SimpleNamespace(taskValues=SimpleNamespace(set=_report)))
 sys.modules["pyspark.dbutils"] = utilities
 
 file, *parameters = sys.argv[1:]

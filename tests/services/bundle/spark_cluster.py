@@ -100,8 +100,8 @@ def executor_at_work(log: Path) -> tuple[psutil.Process, str, str]:
     wanted = {"--executor-id": executor, "--app-id": application}
     found = next(
         one
-        for one, told in words.items()
-        if all(name in told and told[told.index(name) + 1] == value for name, value in wanted.items())
+        for one, reported in words.items()
+        if all(name in reported and reported[reported.index(name) + 1] == value for name, value in wanted.items())
     )
     return found, number, stage
 

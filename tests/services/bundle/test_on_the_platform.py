@@ -67,7 +67,7 @@ def test_a_secret_that_the_workspace_does_not_have_is_named(workspace: Workspace
         resolved(validate(_with_reference("${secrets:lake/other}")).usable())
 
 
-def test_a_workspace_that_refuses_is_told_without_its_words(
+def test_a_workspace_that_refuses_is_reported_without_its_words(
     workspace: WorkspaceStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABRICKS_TOKEN", "t0ken-of-another")

@@ -156,9 +156,9 @@ def test_spark_submit_on_a_cluster_writes_once_what_a_killed_executor_was_at(
         executor, number, stage = executor_at_work(log)
         executor.kill()
         assert process.wait(240) == 0, log.read_text()
-    told = log.read_text()
-    assert f"Lost task {number}.0 in stage {stage}" in told
-    assert f"Starting task {number}.1 in stage {stage}" in told
+    reported = log.read_text()
+    assert f"Lost task {number}.0 in stage {stage}" in reported
+    assert f"Starting task {number}.1 in stage {stage}" in reported
     assert len(tasks_by_executor(log)) >= WORKERS, "not every worker had a task"
     assert _uploads(cloud.bucket) > 0, "the executor was in the middle of nothing"  # kafka-s3 sweep ends what it left
     rows = [row for key in cloud.bucket.data_keys() for row in cloud.bucket.rows(key)]
@@ -220,9 +220,9 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "JAVA_HOME", "PYSPARK_SUBMIT_ARGS"):
         environment.pop(name, None)
     (task,) = cloud.job("shipments")["tasks"]
-    told = cloud.run(task, environment)
-    assert "after the task: 3 rows" in told
-    assert '"event": "reading", "records": 0, "of": 2000' in told
+    reported = cloud.run(task, environment)
+    assert "after the task: 3 rows" in reported
+    assert '"event": "reading", "records": 0, "of": 2000' in reported
     keys = cloud.objects("shipments")
     tables = [pq.read_table(io.BytesIO(cloud.bucket.get(key))) for key in keys]
     broken = sum(one.malformed for one in shipments)
@@ -235,8 +235,8 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
         environment.pop(name)
     sweep, verify, maintain = cloud.job("maintenance")["tasks"]
     assert "--- shipments.json" in cloud.run(sweep, environment)
-    told = cloud.run(verify, environment)
-    assert "Nothing found: every record is accounted for exactly once." in told
+    reported = cloud.run(verify, environment)
+    assert "Nothing found: every record is accounted for exactly once." in reported
     assert "shipments keeps no Delta tables" in cloud.run(maintain, environment)
     (check,) = cloud.job("watch")["tasks"]
     process, log = cloud.start(check, environment)

@@ -70,15 +70,15 @@ class Named:
         """A command that names sink and bucket, without a configuration."""
         return CliRunner().invoke(app, [*words, *self.place])
 
-    def told(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         """What `status --json` says."""
         found: dict[str, Any] = json.loads(self.by_name("status", "orders", "--output", "json").stdout)
         return found
 
     def becomes(self, state: str) -> dict[str, Any]:
         """Waits until the sink is in a state."""
-        eventually(lambda: self.told()["status"] == state, what=lambda: str(self.told()))
-        return self.told()
+        eventually(lambda: self.reported()["status"] == state, what=lambda: str(self.reported()))
+        return self.reported()
 
     def produce(self, numbers: range) -> None:
         """Sends records."""
@@ -144,7 +144,7 @@ def test_a_running_sink_is_paused_resumed_flushed_and_missed_when_it_is_killed(s
     created = succeeded(CliRunner().invoke(app, ["create", str(sink.config)]))
     assert "stored as" in created
     assert f"kafka-s3 run orders --bucket {sink.bucket.name} --store-url {sink.endpoint}" in created
-    assert sink.told()["status"] == "PROVISIONING"
+    assert sink.reported()["status"] == "PROVISIONING"
     sink.produce(range(7))
     sink.config.unlink()  # it runs from what is stored
     with sink.process("run", "orders", *sink.place) as process:
@@ -160,7 +160,7 @@ def test_a_running_sink_is_paused_resumed_flushed_and_missed_when_it_is_killed(s
         sink.produce(range(7, 17))
         time.sleep(1.5)
         assert (sink.sizes(), len(sink.bucket.entries("orders"))) == ([5], versions)
-        assert sink.told()["status"] == "PAUSED"
+        assert sink.reported()["status"] == "PAUSED"
         refused = sink.by_name("flush", "orders")
         assert (refused.exit_code, "is paused" in str(refused.exception)) == (1, True)
 
@@ -195,17 +195,17 @@ def test_a_flush_says_which_topic_it_could_not_read(sink: Named, tmp_path: Path)
         )
         flushed = sink.by_name("flush", "orders")
         assert flushed.exit_code == 1
-        told = str(flushed.exception)
-        assert f"topic {sink.topic}x is not in Kafka, or may not be described; names like it: {sink.topic}" in told
-        assert "Every other record that was in Kafka" in told
+        reported = str(flushed.exception)
+        assert f"topic {sink.topic}x is not in Kafka, or may not be described; names like it: {sink.topic}" in reported
+        assert "Every other record that was in Kafka" in reported
         assert sink.sizes() == [3]
-        assert not sink.told()["well"]
+        assert not sink.reported()["well"]
 
 
 def test_a_sink_that_failed_says_why_and_can_be_deleted(broken: tuple[Named, SinkProcess]) -> None:
     sink, process = broken
     assert process.wait() == 1, process.output()
-    failed = sink.told()
+    failed = sink.reported()
     assert failed["status"] == "FAILED"
     assert failed["reason"].startswith("RecordError: Sink orders cannot pass over ")
     assert "offset 2" in failed["reason"]
@@ -225,7 +225,7 @@ def test_a_sink_that_failed_says_why_and_can_be_deleted(broken: tuple[Named, Sin
     assert "has no state in" in str(gone.exception)
 
 
-def test_a_sink_whose_processes_are_all_told_to_end_stops_cleanly_and_is_believed(
+def test_a_sink_whose_processes_are_all_asked_to_end_stops_cleanly_and_is_believed(
     healthy: tuple[Named, SinkProcess],
 ) -> None:
     sink, process = healthy
@@ -234,7 +234,7 @@ def test_a_sink_whose_processes_are_all_told_to_end_stops_cleanly_and_is_believe
     process.signal_all(signal.SIGTERM)
     assert process.wait() == 0, process.output()
     assert "Traceback" not in process.output()
-    stopped = sink.told()
+    stopped = sink.reported()
     assert (stopped["status"], stopped["well"], stopped["lag_exact"]) == ("STOPPED", True, False)
 
     moved = CliRunner().invoke(position, ["set", str(sink.config), sink.topic, "0", "2", "--yes"])  # without --force

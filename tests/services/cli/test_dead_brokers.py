@@ -126,7 +126,7 @@ def test_a_dead_broker_among_others_does_not_matter(kafka: EmbeddedKafka, nobody
     assert KafkaBrokers(servers).cluster_id() == KafkaBrokers(kafka.bootstrap_servers).cluster_id()
 
 
-def test_it_is_told_what_the_connection_met_with() -> None:
+def test_it_reports_what_the_connection_met_with() -> None:
     nowhere = f"127.0.0.1:{free_ports(1)[0]}"
     with pytest.raises(KafkaUnavailable, match=rf"Kafka at {nowhere} did not answer within 5 s: .*Connection refused"):
         KafkaBrokers(nowhere).topic_names()

@@ -72,7 +72,7 @@ def hostile(kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.TempP
     settings = drain_directly(config)
     store, paths = S3Store(store_options(settings)), state_paths(settings)
     beat = Heartbeat(
-        HOSTILE, HOSTILE, HOSTILE, 1, HOSTILE, 1, 1000, beat_ms=2, driver=HOSTILE, standing=(HOSTILE,), warning=HOSTILE, warned_ms=3,
+        HOSTILE, HOSTILE, HOSTILE, 1, HOSTILE, 1, 1000, beat_ms=2, driver=HOSTILE, open_problems=(HOSTILE,), warning=HOSTILE, warned_ms=3,
         failure=HOSTILE, troubled=True, lag={TopicPartition(HOSTILE, 0): 5},
     )  # fmt: skip
     request = {"paused": True, "request": HOSTILE, "flush": HOSTILE, "requested_at": HOSTILE, "requested_by": HOSTILE}
@@ -141,13 +141,13 @@ def test_nothing_that_others_wrote_reaches_the_terminal_but_as_text(
     monkeypatch.setattr("sys.argv", ["kafka-s3", *commands(hostile)[name]])
     with pytest.raises(SystemExit) as ended:
         main()
-    told = "".join(capsys.readouterr())
+    reported = "".join(capsys.readouterr())
 
     assert ended.value.code in (0, 1, 2)
-    assert not NEVER & set(told), (name, sorted(NEVER & set(told)), told)
-    assert not any(line.startswith("sink payments") for line in told.splitlines()), told
-    assert "Traceback" not in told
-    assert name not in QUOTES or "boom" in told, told
+    assert not NEVER & set(reported), (name, sorted(NEVER & set(reported)), reported)
+    assert not any(line.startswith("sink payments") for line in reported.splitlines()), reported
+    assert "Traceback" not in reported
+    assert name not in QUOTES or "boom" in reported, reported
 
 
 def test_markup_in_names_and_reasons_is_shown_as_it_is(hostile: Sink) -> None:
@@ -157,20 +157,20 @@ def test_markup_in_names_and_reasons_is_shown_as_it_is(hostile: Sink) -> None:
     assert f"d={CLEAN}" in run.invoke(app, ["explain", str(hostile.path), f"{hostile.topic}:0:0"]).output
 
 
-@pytest.mark.parametrize("told", [HOSTILE, CLEAN, "d=[/x]/orders+0+0000000000.json"])
-def test_an_interactive_sink_goes_on_whatever_a_warning_quotes(told: str) -> None:
+@pytest.mark.parametrize("reported", [HOSTILE, CLEAN, "d=[/x]/orders+0+0000000000.json"])
+def test_an_interactive_sink_goes_on_whatever_a_warning_quotes(reported: str) -> None:
     shown = io.StringIO()
     with ProgressObserver(progress_bar(Console(file=shown, force_terminal=True, width=400))) as observer:
-        observer.warned(told)
-        observer.preparing(told)
-        observer.decided(told, told)
+        observer.warned(reported)
+        observer.preparing(reported)
+        observer.decided(reported, reported)
         observer.recovered(1000)
     assert "trying again:" in shown.getvalue()
     assert not (NEVER - {"\x1b", "\r"}) & set(shown.getvalue())
     assert not any(sequence in shown.getvalue() for sequence in (CLEAR, TITLE))
 
 
-def test_an_error_is_told_without_what_a_terminal_obeys(
+def test_an_error_is_reported_without_what_a_terminal_obeys(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails() -> None:

@@ -96,7 +96,7 @@ def test_a_bucket_that_does_not_answer_ends_a_look_with_the_reason_of_each_try(t
     assert last.startswith("StorageUnavailable ")
 
 
-def test_help_names_every_command_and_the_version_is_told() -> None:
+def test_help_names_every_command_and_the_version_is_reported() -> None:
     shown = kafka_s3("--help").stdout
     assert all(command in shown for command in ("run", "validate", "demo"))
     assert kafka_s3("--version").stdout.startswith("kafka-s3 ")
@@ -106,9 +106,15 @@ def test_a_round_is_one_json_line_on_standard_error(capsys: pytest.CaptureFixtur
     log_to_stderr(LogFormat.JSON)
     LogObserver().round_done(ROUND)
     (line,) = capsys.readouterr().err.splitlines()
-    told = json.loads(line)
-    assert (told["event"], told["read"], told["written"], told["dead_letters"], told["lag"]) == ("round", 12, 10, 1, 3)
-    assert told["seconds"] == 1.5
+    reported = json.loads(line)
+    assert (reported["event"], reported["read"], reported["written"], reported["dead_letters"], reported["lag"]) == (
+        "round",
+        12,
+        10,
+        1,
+        3,
+    )
+    assert reported["seconds"] == 1.5
 
 
 def test_a_round_is_one_text_line_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,7 +157,7 @@ def test_flags_alone_make_a_checked_configuration(tmp_path: Path) -> None:
     ({"input_data_format": "AVRO"}, "--value-converter-schema-registry-url"),
     ({"time_interval": "WEEKLY"}, "must be one of: DAILY, HOURLY"),
 ])  # fmt: skip
-def test_what_is_missing_or_wrong_is_told_and_nothing_is_written(
+def test_what_is_missing_or_wrong_is_reported_and_nothing_is_written(
     flags: dict[str, str], says: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=says) as refused:

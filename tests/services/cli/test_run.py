@@ -1,4 +1,4 @@
-"""What does `kafka-s3 run` do before it begins, and after it was told to stop?"""
+"""What does `kafka-s3 run` do before it begins, and after it was asked to stop?"""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_does_not_answer_ends_the_start_before_spark(
     steps: list[str],
     reason: str,
 ) -> None:
-    """Each step is told before it is done; what was asked last is what failed."""
+    """Each step is reported before it is done; what was asked last is what failed."""
     config = {
         **BASE, "name": "early", "topics": "any", "flush.size": "1", "kafka.bootstrap.servers": NOWHERE,
         "store.url": s3.endpoint_url, "s3.bucket.name": bucket, "consumer.override.default.api.timeout.ms": "2000", **places,
@@ -68,9 +68,9 @@ def test_what_does_not_answer_ends_the_start_before_spark(
     with SinkProcess(words, tmp_path / "run.log") as process:
         assert process.wait(240) == 1, process.output()
     lines = [json.loads(line) for line in process.output().splitlines()]
-    told = [line["event"] for line in lines if line["level"] == "info"]
-    assert len(told) == len(steps)
-    assert all(line.startswith(f"asking {step}") for line, step in zip(told, steps, strict=True))
+    reported = [line["event"] for line in lines if line["level"] == "info"]
+    assert len(reported) == len(steps)
+    assert all(line.startswith(f"asking {step}") for line, step in zip(reported, steps, strict=True))
     assert (lines[-1]["event"], lines[-1]["level"]) == ("failed", "critical")
     assert reason in lines[-1]["reason"]
 
@@ -123,11 +123,11 @@ def test_a_misspelt_topic_is_no_success_and_everybody_says_so(
     assert missing in process.output().splitlines()[-1]
     assert len(here.bucket.data_keys()) == 1
     for command, code in (("status", 0), ("check", 1)):
-        told = CliRunner().invoke(app, [command, str(path)])
-        assert (told.exit_code, missing in told.stdout, "FAILED" in told.stdout) == (code, True, True)
+        reported = CliRunner().invoke(app, [command, str(path)])
+        assert (reported.exit_code, missing in reported.stdout, "FAILED" in reported.stdout) == (code, True, True)
 
 
-def test_a_sink_that_was_told_to_stop_leaves_its_open_tail_to_the_next_run(
+def test_a_sink_that_was_asked_to_stop_leaves_its_open_tail_to_the_next_run(
     here: Surroundings, topic: Callable[..., str]
 ) -> None:
     name = topic("stopped")

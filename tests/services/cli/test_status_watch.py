@@ -47,7 +47,7 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     server.server_close()
 
 
-def test_a_failure_is_told_to_a_webhook_and_to_a_command(
+def test_a_failure_is_reported_to_a_webhook_and_to_a_command(
     s3: EmbeddedS3, bucket: str, webhook: tuple[str, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     url, posted = webhook

@@ -48,7 +48,7 @@ def validated(tmp_path: Path, raw: dict[str, str], *words: str) -> dict[str, Any
     return json.loads(done.stdout)
 
 
-def test_a_field_that_only_the_registry_knows_is_told_where_a_directory_hides_it(
+def test_a_field_that_only_the_registry_knows_is_reported_where_a_directory_hides_it(
     registry: EmbeddedRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafka_s3.cli.configuration.LIMIT_S", 60.0)  # how quick this machine is proves nothing

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LINKS = "[data-testid=stPageLink] a"
 PAGES = {
-    "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "delta": "Delta tables",
+    "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "tables": "Tables",
     "commits": "Commits", "configuration": "Configuration",
 }  # fmt: skip
 NAMELESS = """

@@ -63,7 +63,7 @@ def hostile() -> World:
         failure=HOSTILE,
         warning=HOSTILE,
         warned_ms=found.now,
-        standing=(HOSTILE,),
+        open_problems=(HOSTILE,),
         troubled=True,
     )
     request = {"format": 1, "paused": True, "request": HOSTILE, "requested_at": HOSTILE, "requested_by": HOSTILE}
@@ -394,7 +394,7 @@ def test_versions_of_delta_tables_stand_beside_their_entries(
     assert {entry: text for entry, text in shown.items() if text} == {
         version: f"orders v{number}" for number, version in enumerate(tabled.entries)
     }
-    clean(turned(test, "delta").run())
+    clean(turned(test, "tables").run())
     assert figure(test, "Rows in the table") == figure(test, "Rows in the log") == "6"
     assert figure(test, "Behind the log") == "0 entries"
     assert frame(test, "files", "rows")["rows"].tolist() == ["6", "6", "6"]
@@ -457,7 +457,7 @@ def test_a_bucket_that_falls_silent_is_the_dashboards_own_blindness_and_no_page_
         proxy.add(Rule(ANYTHING, LateAnswer(12), times=None))
         settled(test, lambda now: "does not see the bucket" in texts(now))
         assert "RUNNING" in texts(clean(test))  # as it was seen last
-        for page in ("rotation", "layout", "delta", "commits", "configuration"):
+        for page in ("rotation", "layout", "tables", "commits", "configuration"):
             clean(turned(test, page).run())
             assert "does not see the bucket" in texts(test)
 
@@ -505,7 +505,7 @@ def test_what_nobody_knows_is_not_zero_and_the_worst_sink_is_open_first(visit: O
 HOSTILE = "![x](http://evil.example/) <script>alert(1)</script> [/x] \x1b[31m\x1b]0;owned\x07\u202e"
 
 
-@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits", "configuration", "delta"])
+@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits", "configuration", "tables"])
 def test_what_others_write_into_the_state_is_text_on_every_page(visit: Open, hostile: World, page: str) -> None:
     test = clean(visit(hostile.store, page))
     spoken = [
@@ -564,7 +564,7 @@ def test_a_sink_that_is_not_there_is_told_apart_from_one_that_has_committed_noth
     clean(settled(visit(made.store, sink="other"), lambda now: "There is no sink" in texts(now)))
 
 
-@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "delta", "commits", "configuration"])
+@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "tables", "commits", "configuration"])
 def test_a_damaged_entry_is_named_and_the_rest_is_shown(visit: Open, damaged: World, page: str) -> None:
     test = clean(visit(damaged.store, page))
     settled(test, lambda now: "cannot be read" in texts(now))

@@ -179,10 +179,10 @@ def written(here: Surroundings, topic: Callable[..., str]) -> Written:
 
 
 def as_later(content: bytes) -> bytes:
-    """The entry as version 2 of the format might have it: another name for the frontier, and members that nobody knows today."""
+    """The entry as a later format might have it: another name for the frontier, and members that nobody knows today."""
     document = json.loads(content)
     document["positions"] = document.pop("frontier")
-    return json.dumps({**document, "format": 3, "leases": []}).encode()
+    return json.dumps({**document, "format": 99, "leases": []}).encode()
 
 
 def test_a_log_with_an_entry_of_a_later_format_is_refused_untouched(written: Written) -> None:
@@ -190,7 +190,7 @@ def test_a_log_with_an_entry_of_a_later_format_is_refused_untouched(written: Wri
     content = written.here.bucket.get(last)
     written.put(last, as_later(content))
     refusal = written.refusal()
-    assert f"{last} has format 3" in refusal
+    assert f"{last} has format 99" in refusal
     assert "Upgrade kafka-s3" in refusal
     written.put(last, content)  # the later version would go on; so does this one with the entry as it was
     written.goes_on()
@@ -240,12 +240,12 @@ def test_a_checkpoint_of_a_later_format_is_refused_and_a_damaged_one_may_be_dele
     document = json.loads(content)
     laters = (
         {**document, "entry": json.loads(as_later(json.dumps(document["entry"]).encode()))},
-        {"format": 3, "state": {}},
+        {"format": 99, "state": {}},
     )
     for later in laters:
         written.put(key, json.dumps(later).encode())
         refusal = written.refusal()
-        assert f"{key} has format 3" in refusal
+        assert f"{key} has format 99" in refusal
         assert "Upgrade kafka-s3" in refusal
         assert "Delete" not in refusal
     for damaged in (b'{"entry": 1}', content[:100], b"", b"[]"):
@@ -281,7 +281,7 @@ def test_of_drivers_that_take_turns_only_the_last_one_to_claim_commits(
         successor.open()
         records_come()
         before = here.bucket.listing()
-        for _ in range(2):  # it stays fenced, however often it is told to work
+        for _ in range(2):  # it stays fenced, however often it is asked to work
             with pytest.raises(Fenced, match="owned by another driver now"):
                 owner.poll_and_commit()
             fenced += 1

@@ -102,7 +102,7 @@ def watched(traffic: Traffic, healthy: str, failing: str, *, batches: int) -> li
     return latencies
 
 
-def told(latencies: list[float]) -> str:
+def reported(latencies: list[float]) -> str:
     return ", ".join(f"{latency:.1f}" for latency in latencies)
 
 
@@ -117,7 +117,7 @@ def test_a_prefix_that_is_throttled_costs_its_own_topic_only(here: Surroundings,
             eventually(lambda: traffic.has_all(healthy) and traffic.has_all(failing))
             storm = proxy.add(Rule(Which(key=f"^topics/{failing}/"), Refuse(503, "SlowDown"), times=None))
             latencies = watched(traffic, healthy, failing, batches=6)
-            print(f"seconds until the healthy topic's files were visible: {told(latencies)}")
+            print(f"seconds until the healthy topic's files were visible: {reported(latencies)}")
 
             eventually(lambda: any(str(sink.failures.known[tp].error) for tp in sink.failures.known))
             assert {tp.topic for tp in sink.failures.known} == {failing}
@@ -165,7 +165,7 @@ def test_a_registry_that_hangs_for_one_subject_holds_no_other_topic(
     try:
         with running(sink):
             latencies = watched(traffic, healthy, failing, batches=4)
-            print(f"seconds until the healthy topic's files were visible: {told(latencies)}")
+            print(f"seconds until the healthy topic's files were visible: {reported(latencies)}")
             assert any(f"{failing}-0" in text and "task.timeout.ms" in text for text in warnings.texts), warnings.texts
             assert traffic.found(failing) == []
             hangs.clear()

@@ -90,7 +90,7 @@ class Running:
 
 @contextmanager
 def running(here: Surroundings, config: dict[str, str]) -> Iterator[Running]:
-    """The sink at work; it must end without an error when it is told to stop."""
+    """The sink at work; it must end without an error when it is asked to stop."""
     stop, warnings, died = Event(), Warnings(), list[BaseException]()
 
     def work() -> None:
@@ -423,7 +423,7 @@ def test_a_topic_that_is_deleted_under_the_sink_is_left_out_and_the_others_go_on
         KafkaBrokers(here.servers).delete_topic(gone)
         produce(here.servers, stays, numbered(range(20)))
         eventually(lambda: len(here.bucket.data_keys()) == 3 or not sink.alive)
-        left_out = f"{gone}-0 is not in Kafka any more: left out. The sink stands at 10, 3 offsets before its end."
+        left_out = f"{gone}-0 is not in Kafka any more: left out. The sink is at 10, 3 offsets before its end."
         eventually(lambda: left_out in sink.warnings.texts or not sink.alive)  # at first its leader may be gone only
     assert left_out in sink.warnings.texts
     assert_exactly_once(here.bucket, config["name"], Witness(here.servers, stays).poll())
@@ -484,7 +484,7 @@ def test_a_partition_that_was_truncated_and_has_grown_past_the_position_is_notic
 
 
 @pytest.mark.parametrize("reader", ["tasks", pytest.param("spark", marks=pytest.mark.nightly)])
-def test_a_damaged_batch_holds_its_partition_alone_and_is_told_with_the_way_out(
+def test_a_damaged_batch_holds_its_partition_alone_and_is_reported_with_the_way_out(
     here: Surroundings, topic: Callable[..., str], reader: str
 ) -> None:
     name, other = topic("rotten"), topic("sound")
@@ -500,9 +500,9 @@ def test_a_damaged_batch_holds_its_partition_alone_and_is_told_with_the_way_out(
     here.drain(config, observer=warnings)
 
     assert sorted(data_files(here, config)) == [(name, 0, 0, 9), (other, 0, 0, 9), (other, 0, 10, 19)]
-    (told,) = [text for text in warnings.texts if "damaged" in text]
-    assert f"What Kafka holds of {name}-0 from offset 10 on is damaged" in told
-    assert f"kafka-s3 position set CONFIG {name} 0 OFFSET" in told
+    (reported,) = [text for text in warnings.texts if "damaged" in text]
+    assert f"What Kafka holds of {name}-0 from offset 10 on is damaged" in reported
+    assert f"kafka-s3 position set CONFIG {name} 0 OFFSET" in reported
 
 
 # ------------------------------------------------------------------------------------------------ offsets without records

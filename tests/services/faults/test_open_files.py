@@ -58,10 +58,10 @@ class Opened:
 
     def assert_goes_on(self, *, read: int) -> None:
         """The next driver takes over the open file, reads so many records, and everything is in its place once."""
-        told = Told()
-        self.here.drain(self.config, observer=told)
-        assert not told.texts
-        assert told.read == read
+        reported = Told()
+        self.here.drain(self.config, observer=reported)
+        assert not reported.texts
+        assert reported.read == read
         self.assert_all_is_well()
 
     def assert_all_is_well(self) -> None:

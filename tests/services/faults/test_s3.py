@@ -69,7 +69,7 @@ FIRST_FILE = r"\+0\+0000000000\.json$"
 
 @dataclass
 class Notes(Observer):
-    """What a run said, and what is to break once the sink has claimed its log: entries that are put from then on are of data."""
+    """What a run reported, and what is to break once the sink has claimed its log: entries that are put from then on are of data."""
 
     proxy: Proxy
     rules: tuple[Rule, ...] = ()
@@ -165,7 +165,7 @@ def strict(
     [
         pytest.param(CREATION, ANYTHING, SLOW_DOWN, ("SlowDown", "s3.part.retries"), id="in the tasks"),
         pytest.param(COMPLETION, ANYTHING, SLOW_DOWN, ("SlowDown", "s3.part.retries"), id="after the commit"),
-        pytest.param(ENTRY, ANYTHING, SLOW_DOWN, ("cannot be told whether commit entry", "SlowDown"), id="at the entry"),
+        pytest.param(ENTRY, ANYTHING, SLOW_DOWN, ("is not known whether commit entry", "SlowDown"), id="at the entry"),
         pytest.param(None, PART, NO_SPACE, ("InsufficientStorage (507): No space left",), id="a bucket without space"),
     ],
 )  # fmt: skip
@@ -242,7 +242,7 @@ def test_an_entry_that_was_written_unseen_and_cannot_be_read_back_counts_once_it
     notes = ground.run(SMALL_TOPIC, lost, blind)
 
     assert (len(lost.strikes), len(blind.strikes)) == (1, 3)
-    assert any("cannot be told who wrote commit entry" in text for text in notes.warnings)
+    assert any("is not known who wrote commit entry" in text for text in notes.warnings)
     ground.judge(SMALL_TOPIC)
 
 

@@ -17,7 +17,7 @@ from kafka_s3.testing.services.kafka import EmbeddedKafka
 HOUR_MS = 3_600_000
 
 
-def test_what_a_topic_does_not_take_is_told_and_everything_beside_it_arrives(
+def test_what_a_topic_does_not_take_is_reported_and_everything_beside_it_arrives(
     kafka: EmbeddedKafka, topic: Callable[..., str]
 ) -> None:
     name = topic("strict", config={"message.timestamp.after.max.ms": str(HOUR_MS), "max.message.bytes": "5000"})

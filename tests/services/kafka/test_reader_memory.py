@@ -141,9 +141,9 @@ def test_a_batch_that_unpacks_to_more_than_a_process_should_hold_is_named_by_its
     until = before + produced(broker.bootstrap_servers, "bomb", [(bomb, 600 * MIB)], "zstd")
     assert read(broker, "bomb", before).returncode == 0
     done = read(broker, "bomb", until)
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith(
+    shown = done.stderr.splitlines()[-1]
+    assert shown.startswith(
         f"{UnreadableRecord.__module__}.UnreadableRecord: What Kafka holds of bomb-0 from offset {before} on"
-    ), said
-    assert "unpacks to more than 256 MiB" in said
-    assert "kafka.reader=spark" in said
+    ), shown
+    assert "unpacks to more than 256 MiB" in shown
+    assert "kafka.reader=spark" in shown

@@ -132,7 +132,7 @@ def test_pem_files_of_the_operators_worker_file_open_the_broker_too(secured: Sec
     assert brokers_of(validate(config, worker=read_worker(worker).texts).usable()).topic_names() == [TOPIC]
 
 
-def test_a_login_that_fails_is_told_soon_with_its_reason(secured: Secured) -> None:
+def test_a_login_that_fails_is_reported_soon_with_its_reason(secured: Secured) -> None:
     """Not after the ten minutes that a request may take here: the broker answers, but only that."""
     config = {key: text.replace("canary", "wrong") for key, text in secured.config("PLAIN").items()}
     config["consumer.override.default.api.timeout.ms"] = "600000"
@@ -140,14 +140,14 @@ def test_a_login_that_fails_is_told_soon_with_its_reason(secured: Secured) -> No
         brokers_of(validate(config).usable()).cluster_id()
 
 
-def test_what_cannot_be_used_is_said_before_anything_is_sent(secured: Secured) -> None:
+def test_what_cannot_be_used_is_reported_before_anything_is_sent(secured: Secured) -> None:
     broken = {**secured.config("certificate"), "consumer.override.ssl.keystore.key": secured.text("authority-key")}
     with pytest.raises(SourceError, match="cannot be used") as error:
         brokers_of(validate(broken).usable())
     assert "BEGIN" not in str(error.value)
 
 
-def test_offsets_of_a_group_that_may_not_be_read_are_not_told_as_none(secured: Secured) -> None:
+def test_offsets_of_a_group_that_may_not_be_read_are_not_reported_as_none(secured: Secured) -> None:
     here, closed = TopicPartition(TOPIC, 0), TopicPartition("closed", 0)
     plain = KafkaBrokers(secured.kafka.bootstrap_servers)
     plain.create_topic(closed.topic)

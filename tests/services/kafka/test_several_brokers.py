@@ -90,7 +90,7 @@ class Run:
 
     sink: Sink
     store: MemoryStore
-    told: Warnings
+    reported: Warnings
 
     def numbers(self) -> dict[int, list[int]]:
         """What the objects hold, by partition."""
@@ -109,11 +109,11 @@ class Run:
 @pytest.fixture
 def run(cluster: Cluster) -> Run:
     settings = settings_of({"flush.size": "3", "kafka.bootstrap.servers": cluster.servers, **IMPATIENT})
-    store, told = MemoryStore(), Warnings()
+    store, reported = MemoryStore(), Warnings()
     brokers = KafkaBrokers(cluster.servers, properties=consumer_properties(settings))
-    sink = build_sink(settings, brokers, source=Tasks(settings, store), store=store, clock_ms=now_ms, observer=told)
+    sink = build_sink(settings, brokers, source=Tasks(settings, store), store=store, clock_ms=now_ms, observer=reported)
     sink.open()
-    return Run(sink, store, told)
+    return Run(sink, store, reported)
 
 
 def stopped(broker: EmbeddedKafka) -> None:
@@ -129,7 +129,7 @@ def killed(broker: EmbeddedKafka) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("goes_away", [stopped, killed], ids=["stopped", "killed"])
-def test_a_topic_partition_that_nobody_leads_is_told_and_left_out_until_its_broker_is_back(
+def test_a_topic_partition_that_nobody_leads_is_reported_and_left_out_until_its_broker_is_back(
     goes_away: Away, cluster: Cluster, run: Run
 ) -> None:
     for partition in range(3):
@@ -141,7 +141,7 @@ def test_a_topic_partition_that_nobody_leads_is_told_and_left_out_until_its_brok
     cluster.send(2, range(3, 9))
     eventually(lambda: run.reaches(6, 3, 9))
     silent = f"{ON_SECOND}: no broker answers for it (no leader, or deleted). Left out until one does."
-    assert run.told.texts.count(silent) == 1
+    assert run.reported.texts.count(silent) == 1
     assert run.sink.topics.open_problems == (f"no broker answers for {ON_SECOND}",)
     assert ON_SECOND not in run.sink.topics.lag()
     assert run.sink.poll_and_commit(), "a topic-partition without a leader holds no round"
@@ -150,7 +150,7 @@ def test_a_topic_partition_that_nobody_leads_is_told_and_left_out_until_its_brok
     cluster.send(1, range(3, 6))
     eventually(lambda: run.reaches(6, 6, 9))
     assert run.sink.topics.open_problems == ()
-    assert run.told.texts.count(silent) == 1
+    assert run.reported.texts.count(silent) == 1
     assert run.numbers() == {0: [*range(6)], 1: [*range(6)], 2: [*range(9)]}
 
 
@@ -161,15 +161,15 @@ def test_a_sink_starts_and_names_the_topic_partition_whose_broker_is_away(cluste
     stopped(cluster.second)
     eventually(lambda: run.reaches(3, 0, 3))
     settings = settings_of({"flush.size": "3", "kafka.bootstrap.servers": cluster.servers, **IMPATIENT})
-    told = Warnings()
+    reported = Warnings()
     brokers = KafkaBrokers(cluster.servers, properties=consumer_properties(settings))
     again = build_sink(
-        settings, brokers, source=Tasks(settings, run.store), store=run.store, clock_ms=now_ms, observer=told
+        settings, brokers, source=Tasks(settings, run.store), store=run.store, clock_ms=now_ms, observer=reported
     )
     again.open()
     assert again.poll_and_commit()
-    assert any(text.startswith(f"{ON_SECOND}: no broker answers") for text in told.texts)
+    assert any(text.startswith(f"{ON_SECOND}: no broker answers") for text in reported.texts)
     cluster.send(0, range(3, 6))
-    eventually(lambda: Run(again, run.store, told).reaches(6, 0, 3))
+    eventually(lambda: Run(again, run.store, reported).reaches(6, 0, 3))
     cluster.second.start()
-    eventually(lambda: Run(again, run.store, told).reaches(6, 3, 3))
+    eventually(lambda: Run(again, run.store, reported).reaches(6, 3, 3))

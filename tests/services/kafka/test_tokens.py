@@ -194,7 +194,7 @@ def test_msk_refuses_a_token_of_another_secret(broker: ByToken, aws: pytest.Monk
     assert "wrong signature" in broker.msk.refusals
 
 
-def test_credentials_that_are_missing_are_told_before_anything_is_sent(
+def test_credentials_that_are_missing_are_reported_before_anything_is_sent(
     broker: ByToken, aws: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

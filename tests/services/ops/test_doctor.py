@@ -29,7 +29,7 @@ def test_a_registry_that_answers_is_ok_and_one_that_does_not_know_us_names_the_c
     assert "wr0ng" not in document(unknown)
 
 
-def test_a_registered_field_that_a_directory_hides_is_told() -> None:
+def test_a_registered_field_that_a_directory_hides_is_reported() -> None:
     schema = {
         "type": "record",
         "name": "Order",

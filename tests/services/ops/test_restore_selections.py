@@ -120,8 +120,8 @@ def test_a_connectors_objects_and_block_gzip_come_back_by_their_names(
     connector = Restores(
         tmp_path / "connector.json", {**config, "topics": foreign, "name": "connector", "key.converter": STRING}
     )
-    told = connector.to(f"named-{foreign}", "--by-name")
-    assert any("times" in note and "headers" not in note for note in told["notes"])
+    reported = connector.to(f"named-{foreign}", "--by-name")
+    assert any("times" in note and "headers" not in note for note in reported["notes"])
     plain = [replace(one, headers=(), timestamp_ms=0) for one in records]
     assert [replace(one, timestamp_ms=0) for one in connector.found(f"named-{foreign}")] == plain
 

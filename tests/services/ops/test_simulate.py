@@ -70,10 +70,10 @@ def test_requests_of_a_delta_table_are_those_that_its_bucket_sees() -> None:
     seen = [one for one in later if "/_delta_log" in one.key + one.query.get("prefix", "")]
     reads = sum(one.method in ("GET", "HEAD") and "list-type" not in one.query for one in seen)
     first = table_requests(entries[:1])
-    writes_told, reads_told = (all_ - one for all_, one in zip(table_requests(entries), first, strict=True))
+    writes_reported, reads_reported = (all_ - one for all_, one in zip(table_requests(entries), first, strict=True))
     beside = (
         len(entries) - 1
     )  # the note of how far it has come, and an object's footer, which are not in the table's log
     assert len(entries) == 7
-    assert writes_told - beside == pytest.approx(len(seen) - reads, rel=0.2)
-    assert reads_told - beside == pytest.approx(reads, rel=0.2)
+    assert writes_reported - beside == pytest.approx(len(seen) - reads, rel=0.2)
+    assert reads_reported - beside == pytest.approx(reads, rel=0.2)

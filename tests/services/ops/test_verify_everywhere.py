@@ -24,10 +24,10 @@ from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, TOLERANT
 from tests.support.memory_world import START_MS
 from tests.support.public_configurations import FORMAT, SMT
-from tests.support.told_of import needs_services, told_of, topics_of
+from tests.support.published import needs_services, published, topics_of
 from tests.support.verifying import clean_and_not_when_damaged, report_of, values_of, worked_off
 
-TOLD_OF = {name: settings for name, settings in told_of().items() if needs_services(settings)}
+TOLD_OF = {name: settings for name, settings in published().items() if needs_services(settings)}
 URL = "value.converter.schema.registry.url"
 NAMES = ("country", "carrier", "created_at", "updated_at", "ssn")
 AVRO = fastavro.parse_schema({
@@ -48,7 +48,7 @@ JSON_SCHEMA = {
 PROTO = 'syntax = "proto3"; package shop; message Said { int64 n = 1; string country = 2; string ssn = 3; repeated int32 tags = 4; }'
 
 
-def said(n: int) -> dict[str, Any]:
+def shown(n: int) -> dict[str, Any]:
     at = f"2024-01-{1 + n:02d}T10:00:00Z"
     return {"n": n, "country": "ch", "carrier": "x", "created_at": at, "updated_at": at, "ssn": "1"}
 
@@ -56,13 +56,13 @@ def said(n: int) -> dict[str, Any]:
 def avro(n: int) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(
-        out, AVRO, {**said(n), "at": START_MS + n, "price": n.to_bytes(2, "big"), "tags": {"a": n, "b": None}}
+        out, AVRO, {**shown(n), "at": START_MS + n, "price": n.to_bytes(2, "big"), "tags": {"a": n, "b": None}}
     )
     return out.getvalue()
 
 
 def json_document(n: int) -> bytes:
-    return json.dumps({**said(n), "tags": [n, n / 3]}).encode()
+    return json.dumps({**shown(n), "tags": [n, n / 3]}).encode()
 
 
 def protobuf(n: int) -> bytes:
@@ -108,7 +108,7 @@ def at(registry: EmbeddedRegistry, texts: Mapping[str, str], worker: Mapping[str
 
 
 @pytest.mark.parametrize("name", TOLD_OF)
-def test_every_configuration_that_is_told_of_is_clean_unless_its_bucket_is_damaged(
+def test_every_published_configuration_is_clean_unless_its_bucket_is_damaged(
     name: str, registry: EmbeddedRegistry, s3: EmbeddedS3, bucket: str
 ) -> None:
     known = TOLD_OF[name]

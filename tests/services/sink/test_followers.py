@@ -62,7 +62,7 @@ def test_glue_has_columns_and_partitions_after_each_commit(s3: EmbeddedS3, bucke
     assert found == {d: f"s3://{bucket}/topics/orders/d={d}/" for d in "abc"}
 
 
-def test_a_queue_gets_what_a_topic_is_told(s3: EmbeddedS3, bucket: str) -> None:
+def test_a_queue_gets_what_a_topic_is_sent(s3: EmbeddedS3, bucket: str) -> None:
     sns, sqs = client(s3, "sns"), client(s3, "sqs")
     queue = sqs.create_queue(QueueName=bucket)["QueueUrl"]
     ran(s3, bucket, [{"n": 1}], **{"notification.class": "sqs", "notification.target": queue})
@@ -107,7 +107,7 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     server.server_close()
 
 
-def test_a_webhook_that_was_away_is_told_by_the_next_driver(
+def test_a_webhook_that_was_away_is_notified_by_the_next_driver(
     s3: EmbeddedS3, bucket: str, webhook: tuple[str, list[dict[str, Any]]]
 ) -> None:
     url, taken = webhook

@@ -56,7 +56,7 @@ CLOSED = "http://127.0.0.1:9"
 
 
 @pytest.fixture
-def said() -> Iterator[io.StringIO]:
+def shown() -> Iterator[io.StringIO]:
     """Everything that is logged at INFO and above, by the product and by the libraries below it."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)
@@ -92,12 +92,12 @@ def assert_hidden(text: str) -> None:
 
 
 def test_a_run_that_succeeds_shows_no_secret_in_log_bucket_or_spark(
-    here: Surroundings, config: dict[str, str], said: io.StringIO
+    here: Surroundings, config: dict[str, str], shown: io.StringIO
 ) -> None:
     sink = run_with_heartbeat(here, config)
     assert [len(rows) for rows in here.bucket.contents().values()] == [3, 3, 1]
-    assert '"event": "round"' in said.getvalue()
-    assert_hidden(said.getvalue())
+    assert '"event": "round"' in shown.getvalue()
+    assert_hidden(shown.getvalue())
     state = [key for key in here.bucket.listing() if key.startswith(STATE)]
     assert {key.split("/")[2] for key in state} >= {"commits", "dead-letters", "heartbeat.json"}
     for key in here.bucket.listing():
@@ -130,7 +130,7 @@ COMMANDS = [
 
 
 def test_no_command_shows_a_secret(
-    here: Surroundings, config: dict[str, str], said: io.StringIO, tmp_path: Path
+    here: Surroundings, config: dict[str, str], shown: io.StringIO, tmp_path: Path
 ) -> None:
     here.drain(config)
     path = tmp_path / "sink.json"
@@ -144,7 +144,7 @@ def test_no_command_shows_a_secret(
         assert_hidden(result.output + result.stderr + trace)
         assert result.output or trace
         codes[command] = result.exit_code
-    assert_hidden(said.getvalue())
+    assert_hidden(shown.getvalue())
     looked = {
         command: code
         for command, code in codes.items()
@@ -185,24 +185,24 @@ def test_a_configuration_shows_no_secret_in_its_text_forms(config: dict[str, str
 
 @pytest.mark.parametrize("wrong", [{"store.url": CLOSED}, {"s3.proxy.url": CLOSED}], ids=["endpoint", "proxy"])
 def test_a_driver_that_cannot_reach_the_bucket_shows_no_secret(
-    wrong: dict[str, str], here: Surroundings, config: dict[str, str], said: io.StringIO
+    wrong: dict[str, str], here: Surroundings, config: dict[str, str], shown: io.StringIO
 ) -> None:
     if "store.url" in wrong:
         config = {key: value for key, value in config.items() if not key.startswith("s3.proxy.")}
     with pytest.raises(StorageUnavailable) as failed:
         here.sink({**config, **wrong}).open()
-    assert_hidden("".join(traceback.format_exception(failed.value)) + said.getvalue())
+    assert_hidden("".join(traceback.format_exception(failed.value)) + shown.getvalue())
 
 
 def test_a_task_that_cannot_reach_the_bucket_shows_no_secret(
-    here: Surroundings, config: dict[str, str], said: io.StringIO
+    here: Surroundings, config: dict[str, str], shown: io.StringIO
 ) -> None:
     sink = here.sink(config, observer=LogObserver())
     sink.source = blind(here, config)
     sink.open()
     assert sink.poll_and_commit() is False
-    assert '"event": "trying again"' in said.getvalue()
-    assert_hidden(said.getvalue())
+    assert '"event": "trying again"' in shown.getvalue()
+    assert_hidden(shown.getvalue())
     assert here.bucket.data_keys() == []
     assert_hidden(texts_of(sink, config))
 

@@ -236,7 +236,7 @@ def tls(relay, tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 @pytest.fixture
 def open_store() -> Iterator[Callable[..., S3Store]]:
-    """Makes stores with static keys (unless told otherwise) and closes them."""
+    """Makes stores with static keys (unless other ones are given) and closes them."""
     opened: list[S3Store] = []
 
     def open_one(

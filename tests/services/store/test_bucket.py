@@ -20,7 +20,7 @@ from tests.support.memory_world import START_MS
 
 
 class Service(BaseHTTPRequestHandler):
-    """An S3 service that refuses what it is told to refuse, and gives listings of uploads in pages of one."""
+    """An S3 service that refuses what it has to refuse, and gives listings of uploads in pages of one."""
 
     refused: ClassVar[set[str]] = set()
     date: ClassVar[str] = ""
@@ -75,13 +75,13 @@ def test_uploads_are_listed_page_by_page_with_their_start(service: S3Store) -> N
     assert list(service.pending("k")) == [ListedUpload("k", str(n), START_MS) for n in (1, 2, 3)]
 
 
-def test_a_bucket_tells_its_region_and_its_clock(service: S3Store) -> None:
+def test_a_bucket_shows_its_region_and_its_clock(service: S3Store) -> None:
     answer = service.ask(lambda: START_MS + 60_000)
     assert (answer.region, answer.refusal) == ("eu-central-1", None)
     assert answer.skew_ms == -59_001  # a Date has whole seconds: at the least
 
 
-def test_a_bucket_that_refuses_is_asked_why_and_still_tells_its_clock(service: S3Store) -> None:
+def test_a_bucket_that_refuses_is_asked_why_and_still_shows_its_clock(service: S3Store) -> None:
     Service.refused.add("head")
     answer = service.ask(lambda: START_MS + 60_000)
     assert answer.skew_ms == -59_001

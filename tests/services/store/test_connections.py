@@ -17,7 +17,7 @@ def asked(url: str, body: bytes = b"") -> HttpRequest:
     return HttpRequest("PUT", f"{url}/a", {}, body, "test", None, asks_first=False)
 
 
-def test_an_answer_that_never_comes_is_waited_for_as_long_as_is_said(relay) -> None:
+def test_an_answer_that_never_comes_is_waited_for_as_long_as_is_configured(relay) -> None:
     over = threading.Event()
     relay.script.append(lambda handler, seen: over.wait(60))
     connections = Connections(TERMS, most=1)
@@ -47,7 +47,7 @@ def test_a_signal_ends_the_wait_for_an_answer(relay) -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_connections_are_used_again_and_no_more_are_kept_than_was_said(relay) -> None:
+def test_connections_are_used_again_and_no_more_are_kept_than_was_configured(relay) -> None:
     connections = Connections(TERMS, most=1)
     both = threading.Barrier(2)
     relay.script.extend([lambda handler, seen: (both.wait(30), handler.reply(200, b"", {}))] * 2)

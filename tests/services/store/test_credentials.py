@@ -1,4 +1,4 @@
-"""Which credentials sign requests to S3, and what is said where there are none."""
+"""Which credentials sign requests to S3, and the error where there are none."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_missing_object_is_named(store: ObjectStore) -> None:
         store.get("no/such/key")
 
 
-def test_head_tells_size_etag_and_time(store: ObjectStore) -> None:
+def test_head_shows_size_etag_and_time(store: ObjectStore) -> None:
     before = time.time() - 2
     etag = store.put("a", b"12345")
     info = store.head("a")
@@ -171,7 +171,7 @@ def test_an_upload_is_invisible_until_completed(store: ObjectStore) -> None:
     assert not store.upload_exists("data", upload.id)
 
 
-def test_parts_are_joined_in_order_and_the_etag_is_foretold(store: ObjectStore) -> None:
+def test_parts_are_joined_in_order_and_the_etag_is_predicted(store: ObjectStore) -> None:
     upload = uploaded(store, "data", b"a" * PART, b"b" * PART, b"tail")
     store.complete_upload(upload)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafka_s3 import __version__
 from kafka_s3.connect.config.read import read_config, read_properties
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.ops.jobs import configurations
@@ -130,7 +131,7 @@ ORDERS, SHIPMENTS, TASK = "resources/jobs/orders", "resources/jobs/shipments", "
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "reported"),
     [
         (f"{ORDERS}/max_concurent_runs", 1, "max_concurent_runs is unknown"),
         (f"{ORDERS}/continuous/task_retry_mode", "ALWAYS", "task_retry_mode"),
@@ -164,14 +165,14 @@ ORDERS, SHIPMENTS, TASK = "resources/jobs/orders", "resources/jobs/shipments", "
         ("workspace/host", "https://example.org", "would win over DATABRICKS_HOST"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_found(path: str, value: Any, told: str) -> None:
+def test_a_mistake_is_found(path: str, value: Any, reported: str) -> None:
     found = findings(_changed(load_bundle("prod", variables=VARIABLES), path, value))
     assert len(found) >= 1
-    assert any(told in finding for finding in found), found
+    assert any(reported in finding for finding in found), found
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "reported"),
     [
         ("run_as", {"user_name": "jane"}, "refused beside an app"),
         ("workspace", {}, "needs workspace.root_path"),
@@ -182,9 +183,9 @@ def test_a_mistake_is_found(path: str, value: Any, told: str) -> None:
         (f"{ORDERS}/permissions", [{"level": "CAN_VIEW", "group_name": "admins"}], "as the top does"),
     ],
 )
-def test_a_mistake_in_production_is_found(path: str, value: Any, told: str) -> None:
+def test_a_mistake_in_production_is_found(path: str, value: Any, reported: str) -> None:
     found = findings(_changed(load_bundle("prod", variables=VARIABLES), path, value))
-    assert any(told in finding for finding in found), found
+    assert any(reported in finding for finding in found), found
 
 
 def test_a_mistake_in_development_is_found() -> None:
@@ -206,7 +207,7 @@ def test_a_reference_that_points_nowhere_is_found(text: str, tmp_path: Path) -> 
 
 
 def test_the_dashboard_installs_the_wheel_of_this_version() -> None:
-    wheel = f"./wheels/kafka_s3-{project()['version']}-py3-none-any.whl"
+    wheel = f"./wheels/kafka_s3-{__version__}-py3-none-any.whl"
     assert wheel in (ROOT / "dashboard" / "requirements.txt").read_text().splitlines()
 
 

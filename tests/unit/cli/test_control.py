@@ -17,7 +17,7 @@ from tests.support.memory_world import World
 BEAT = Heartbeat("orders", "run-1", "host", 7, "0.1.0", started_ms=1, interval_ms=60_000, phase=Phase.PAUSED)
 
 
-def test_a_sink_that_was_overtaken_is_not_said_to_be_running() -> None:
+def test_a_sink_that_was_overtaken_is_not_reported_as_running() -> None:
     """Two drivers have claimed the log; the one that beats is the first, or the second."""
     world = World({"flush.size": "3"})
     world.start()

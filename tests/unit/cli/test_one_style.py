@@ -29,7 +29,7 @@ SAY_ONE_SENTENCE = {
     "demo", "create", "pause", "resume", "flush", "delete", "seek", "dashboard", "watch", "position set", "position seek-to-time",
     "dead-letters export", "dead-letters replay", "dead-letters resolve", "delta rebuild", "delta maintain",
 }  # fmt: skip
-"""What they do is told in a line or two; there is nothing to tabulate."""
+"""What they do takes a line or two; there is nothing to tabulate."""
 PRINT_A_DOCUMENT = {"iam", "lifecycle"}
 """What AWS takes is JSON, for people too."""
 
@@ -140,7 +140,7 @@ def test_validate_prints_json_and_makes_unknown_keys_errors_where_that_is_asked(
 def test_the_catalog_is_json_for_programs() -> None:
     listed = json.loads(CliRunner().invoke(app, ["catalog", "list", "--output", "json"]).stdout)
     for one in listed:
-        told = json.loads(CliRunner().invoke(app, ["catalog", "describe", one["name"], "--output", "json"]).stdout)
-        required = [key["key"] for key in told["keys"] if key["required"]]
+        reported = json.loads(CliRunner().invoke(app, ["catalog", "describe", one["name"], "--output", "json"]).stdout)
+        required = [key["key"] for key in reported["keys"] if key["required"]]
         assert required
-        assert [key["key"] for key in told["keys"]][: len(required)] == required
+        assert [key["key"] for key in reported["keys"]][: len(required)] == required

@@ -24,7 +24,7 @@ def refused(folder: Path, *configs: dict[str, str]) -> str:
     return str(error)
 
 
-def test_what_is_wrong_with_each_of_several_configurations_is_told_at_once(tmp_path: Path) -> None:
+def test_what_is_wrong_with_each_of_several_configurations_is_reported_at_once(tmp_path: Path) -> None:
     text = refused(tmp_path, {"flush.size": "many"}, {"name": "other"}, {"name": "third", "poll.interval.ms": "1"})
     assert f"{tmp_path / '0.json'}: flush.size ('many')" in text
     assert f"{tmp_path / '2.json'}: poll.interval.ms ('1')" in text

@@ -1,4 +1,4 @@
-"""Each change of a sink's state is told once, and what could not be told is told again."""
+"""Each change of a sink's state is reported once, and what could not be sent is sent again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAILED = SinkHealth(SinkState.FAILED, "RecordError: bad")
 
 
 class Bucket:
-    """What is seen, and what was told."""
+    """What is seen, and what was sent."""
 
     def __init__(self) -> None:
         self.seen: Mapping[str, SinkHealth] | None = {"orders": WELL}
@@ -38,7 +38,7 @@ class Bucket:
         return self.reported
 
 
-def test_a_change_is_told_once_and_so_is_the_recovery() -> None:
+def test_a_change_is_reported_once_and_so_is_the_recovery() -> None:
     bucket = Bucket()
     assert bucket.after({"orders": WELL}) == []
     assert bucket.after({"orders": FAILED}) == [("orders", "RUNNING", "FAILED")]
@@ -47,7 +47,7 @@ def test_a_change_is_told_once_and_so_is_the_recovery() -> None:
     assert bucket.after({}) == []
 
 
-def test_at_the_first_look_those_that_are_not_well_are_told() -> None:
+def test_at_the_first_look_those_that_are_not_well_are_reported() -> None:
     assert Bucket().after({"orders": FAILED, "payments": WELL}) == [("orders", None, "FAILED")]
 
 
@@ -57,7 +57,7 @@ def test_the_same_state_with_something_wrong_is_a_change() -> None:
     assert bucket.after({"orders": SinkHealth(SinkState.RUNNING, "works.", ("topic a is not in Kafka",))})
 
 
-def test_what_could_not_be_told_is_told_again() -> None:
+def test_what_could_not_be_sent_is_sent_again() -> None:
     bucket = Bucket()
     bucket.after({"orders": WELL})
     bucket.deaf = True
@@ -67,7 +67,7 @@ def test_what_could_not_be_told_is_told_again() -> None:
     assert bucket.after({"orders": FAILED}) == [("orders", "RUNNING", "FAILED")]
 
 
-def test_a_bucket_that_does_not_answer_is_told_and_the_sinks_are_not_taken_for_changed() -> None:
+def test_a_bucket_that_does_not_answer_is_reported_and_the_sinks_are_not_taken_for_changed() -> None:
     bucket = Bucket()
     bucket.after({"orders": FAILED})
     assert bucket.after(None) == [("", "RUNNING", "UNKNOWN")]

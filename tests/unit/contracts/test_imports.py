@@ -53,10 +53,12 @@ def tree() -> Tree:
     return read_tree()
 
 
-@pytest.mark.parametrize(("file", "statement", "form", "told"), PLANTED, ids=[f"{one[0]}: {one[1]}" for one in PLANTED])
-def test_a_forbidden_import_is_caught(tree: Tree, file: str, statement: str, form: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "statement", "form", "reported"), PLANTED, ids=[f"{one[0]}: {one[1]}" for one in PLANTED]
+)
+def test_a_forbidden_import_is_caught(tree: Tree, file: str, statement: str, form: str, reported: str) -> None:
     found = breaches({**tree, file: tree.get(file, "") + form.format(statement)})
-    assert any(told in breach for breach in found), found
+    assert any(reported in breach for breach in found), found
 
 
 def test_every_contract_is_kept(tree: Tree) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_s3.model.dead_letters import DeadLetter
@@ -36,6 +38,19 @@ def test_named_fields_are_masked_at_any_depth_and_what_is_no_json_is_hidden(
     assert masked.message == "field **** at **** is ****"
 
 
-def test_without_fields_nothing_is_changed() -> None:
-    one = letter(b"plain")
-    assert mask_of(frozenset())(one) is one
+def test_without_fields_only_headers_whose_names_say_that_they_are_secret_are_masked() -> None:
+    names = (
+        "Authorization",
+        "x-auth-token",
+        "Set-Cookie",
+        "api_key",
+        "db.password",
+        "author",
+        "trace",
+        "tokenless?",
+        "by",
+    )
+    one = replace(letter(b"plain"), headers=tuple((name, name.encode()) for name in names))
+    masked = mask_of(frozenset())(one)
+    assert replace(masked, headers=one.headers) == one
+    assert [name for name, value in masked.headers if value != HIDDEN] == ["author", "trace", "by"]

@@ -36,8 +36,8 @@ def test_the_configurations_of_the_examples_are_ones_that_a_sink_takes(name: str
     assert checked.warnings == ()
 
 
-def test_what_a_fixture_gives_has_the_members_that_the_page_tells() -> None:
+def test_what_a_fixture_gives_has_the_members_that_the_page_shows() -> None:
     from kafka_s3.testing.sink_run import SinkRun
 
-    told = {*re.findall(r"`made\.(\w+)", PAGE)}
-    assert told == {name for name, _ in inspect.getmembers(SinkRun) if not name.startswith("_")}
+    reported = {*re.findall(r"`made\.(\w+)", PAGE)}
+    assert reported == {name for name, _ in inspect.getmembers(SinkRun) if not name.startswith("_")}

@@ -94,7 +94,9 @@ def test_offsets_that_something_else_has_moved_are_put_right_by_the_next_round()
     assert world.kafka.groups[GROUP] == {ORDERS: 3, second: 1}
 
 
-def test_a_group_that_cannot_be_told_is_told_after_the_next_round_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_cannot_be_committed_follows_after_the_next_round_that_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World({"flush.size": "1"})
     seen = watched(world)
     world.add([0])
@@ -102,7 +104,7 @@ def test_a_group_that_cannot_be_told_is_told_after_the_next_round_that_answers(m
         patch.setattr(MemoryKafka, "commit_group", lambda *_: raise_(KafkaUnavailable("coordinator is away.")))
         assert world.sink.poll_and_commit()
     assert "coordinator is away" in seen.texts[0]
-    assert world.sink.poll_and_commit()  # nothing new, and told all the same
+    assert world.sink.poll_and_commit()  # nothing new, and sent all the same
 
     assert world.kafka.groups[GROUP] == {ORDERS: 1}
 
@@ -258,7 +260,7 @@ def test_objects_of_before_tags_were_switched_on_stay_as_they_are() -> None:
     assert [key[-6:-5] for key in world.store.tags] == ["1"]
 
 
-def test_a_reason_that_quotes_half_a_surrogate_pair_is_told_as_java_would() -> None:
+def test_a_reason_that_quotes_half_a_surrogate_pair_is_reported_as_java_would() -> None:
     """Encoding it raised an error that is none of ours, in each cycle and at each start."""
     by_field = {**TIME, "timestamp.extractor": "RecordField", "timestamp.field": "at"}
     world = World({**by_field, **TOLERANT, "errors.deadletterqueue.context.headers.enable": "true", "flush.size": "1"})
@@ -293,7 +295,7 @@ def test_a_dead_letter_whose_time_the_topic_does_not_take_is_sent_with_its_time_
     assert seen.texts == []
 
 
-def test_a_dead_letter_that_the_topic_does_not_take_at_all_is_told_and_holds_no_other() -> None:
+def test_a_dead_letter_that_the_topic_does_not_take_at_all_is_reported_and_holds_no_other() -> None:
     world = World({**TOLERANT, "flush.size": "2"})
     world.kafka.refuses = lambda message: "Message size too large" if message.value == b"{large" else ""
     world.start()

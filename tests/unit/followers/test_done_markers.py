@@ -123,7 +123,7 @@ def test_records_are_counted_once_though_their_keys_lie_beside_them() -> None:
     assert {name: (one["files"], one["records"]) for name, one in marked(world).items()} == {"h=10": (1, 1)}
 
 
-def test_what_is_known_of_open_directories_is_bounded_and_what_is_given_up_is_said() -> None:
+def test_what_is_known_of_open_directories_is_bounded_and_what_is_given_up_is_reported() -> None:
     world, warned = World({**CONFIG, "done.marker.name": "", "flush.size": "1"}, topics=(ORDERS, OTHER)), list[str]()
     world.start()
     for hour in range(20):

@@ -47,12 +47,12 @@ def store(whole: MemoryStore) -> MemoryStore:
 
 
 def follow(store: ObjectStore, *, follower: LogTables | None = None, times: int = 4) -> list[str]:
-    log, told = CommitLog(store, PATHS, clock_ms=lambda: START_MS), list[str]()
+    log, reported = CommitLog(store, PATHS, clock_ms=lambda: START_MS), list[str]()
     log.load()
-    follower = follower or LogTables(told.append, most_entries=20)
+    follower = follower or LogTables(reported.append, most_entries=20)
     for _ in range(times):
         follower.catch_up(log)
-    return told
+    return reported
 
 
 def history(store: ObjectStore, *, after: int = -1) -> list[CommitEntry]:
@@ -112,8 +112,8 @@ def test_a_commit_waits_for_a_few_entries_only(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_stretch_ends_early_where_entries_have_many_files() -> None:
-    store, told = big_log(5, 30, until_ms=START_MS), list[str]()
-    follow(store, follower=LogTables(told.append, most_files=50))
+    store, reported = big_log(5, 30, until_ms=START_MS), list[str]()
+    follow(store, follower=LogTables(reported.append, most_files=50))
     found = [(one.first, one.last, one.files) for one in known_stretches(store, PATHS).stretches]
     assert found == [(0, 1, 60), (2, 3, 60)]
 
@@ -157,15 +157,15 @@ def test_a_stretch_that_cannot_be_used_is_read_from_its_entries_and_a_line_says_
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"format": 2}', b'{"format": 1, "stretches": [{}]}'])
-def test_a_manifest_that_cannot_be_read_is_told_and_left(
+def test_a_manifest_that_cannot_be_read_is_reported_and_left(
     store: MemoryStore, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.put(PATHS.log_manifest(), content)
     with caplog.at_level(logging.WARNING):
         assert history(store) == entries(store)
     assert len(caplog.records) == 1
-    (told,) = follow(store)
-    assert PATHS.log_manifest() in told
+    (reported,) = follow(store)
+    assert PATHS.log_manifest() in reported
     assert store.get(PATHS.log_manifest()) == content
 
 
@@ -181,8 +181,8 @@ def test_tables_of_another_log_are_not_taken_for_this_ones(
 
 
 def test_a_folder_that_was_deleted_is_made_anew_by_a_sink_at_work(store: MemoryStore) -> None:
-    told = list[str]()
-    follower = LogTables(told.append, most_entries=20)
+    reported = list[str]()
+    follower = LogTables(reported.append, most_entries=20)
     log = CommitLog(store, PATHS, clock_ms=lambda: START_MS)
     log.load()
     follower.catch_up(log)
@@ -193,17 +193,17 @@ def test_a_folder_that_was_deleted_is_made_anew_by_a_sink_at_work(store: MemoryS
             store.put(*entry)
     follow(store, follower=follower, times=9)
     assert [(one.first, one.last) for one in known_stretches(store, PATHS).stretches] == [(0, 19), (20, 39), (40, 59)]
-    assert told == []
+    assert reported == []
 
 
 @pytest.mark.parametrize("version", [0, 10])
 def test_a_missing_entry_ends_no_stretch(version: int) -> None:
-    store, told = big_log(30, 1, until_ms=START_MS), list[str]()
+    store, reported = big_log(30, 1, until_ms=START_MS), list[str]()
     log = CommitLog(store, PATHS, clock_ms=lambda: START_MS)
     log.load()
     store.delete(PATHS.commit(version))
-    LogTables(told.append, most_entries=20).catch_up(log)
-    assert f"Commit entry {version} is missing" in told[0]
+    LogTables(reported.append, most_entries=20).catch_up(log)
+    assert f"Commit entry {version} is missing" in reported[0]
     assert known_stretches(store, PATHS).last == -1
 
 

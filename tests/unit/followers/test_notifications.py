@@ -1,4 +1,4 @@
-"""Is everybody told of each commit's objects, though somebody did not answer?"""
+"""Is everybody notified of each commit's objects, though somebody did not answer?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made(settings):
 """
 
 
-def told(
+def reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str = "2"
 ) -> tuple[World, list[Mapping[str, Any]], list[Exception]]:
     install(
@@ -52,7 +52,7 @@ def work(world: World) -> None:
 
 
 def test_an_entry_point_gets_the_objects_of_each_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, taken, _ = told(tmp_path, monkeypatch)
+    world, taken, _ = reported(tmp_path, monkeypatch)
     world.add(range(4))
     work(world)
     (message,) = taken
@@ -61,10 +61,10 @@ def test_an_entry_point_gets_the_objects_of_each_commit(tmp_path: Path, monkeypa
     assert {one["key"] for one in message["objects"]} == world.objects().keys()
 
 
-def test_what_was_not_taken_is_told_again_also_by_the_next_driver(
+def test_what_was_not_taken_is_sent_again_also_by_the_next_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, taken, fails = told(tmp_path, monkeypatch)
+    world, taken, fails = reported(tmp_path, monkeypatch)
     fails += [ValueError("away"), ValueError("away")]
     world.add(range(2))
     work(world)
@@ -75,7 +75,7 @@ def test_what_was_not_taken_is_told_again_also_by_the_next_driver(
 
 
 def test_very_many_objects_are_several_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, taken, _ = told(tmp_path, monkeypatch, "1")
+    world, taken, _ = reported(tmp_path, monkeypatch, "1")
     world.add(range(AT_ONCE + 1))
     work(world)
     assert [(m["part"], m["parts"], len(m["objects"])) for m in taken] == [(1, 2, AT_ONCE), (2, 2, 1)]

@@ -68,7 +68,7 @@ def test_a_profile_signs_and_msk_accepts_it() -> None:
     assert "AKIASINK" in base64.urlsafe_b64decode(token.text.reveal() + "==").decode()
 
 
-def test_a_profile_that_is_not_there_is_told() -> None:
+def test_a_profile_that_is_not_there_is_reported() -> None:
     login = iam_login(HOST, properties('awsProfileName="nobody"'))
     assert login is not None
     with pytest.raises(SourceError, match=r"cannot be had \(ProfileNotFound\).*Check the profile or role"):

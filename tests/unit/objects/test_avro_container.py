@@ -139,7 +139,7 @@ def test_bodies_of_the_same_shape_pass_through_byte_for_byte() -> None:
     ]  # a block with its size, a long with padding, two blocks
     values, schema = bodies_of([*odd, odd[0] + b"trailing"])
     file_format = avro_format("null", SINK)
-    fitted = file_format.fit(run_of(values, schema))
+    fitted = file_format.accept(run_of(values, schema))
     encoder = file_format.open(schema)
     assert fitted is values
     encoder.append(fitted.slice(0, 1))
@@ -175,7 +175,7 @@ def test_schemaless_values_are_records_of_any_type() -> None:
     documents: list[Any] = [{"a": [1, "x", None, 2.5, True], "b": {"c": {}}}, 7, "text", [[]], False]
     texts = JsonText(pa.array([json.dumps(one).encode() for one in documents], pa.binary()), None)
     file_format = avro_format("deflate", SINK)
-    fitted = file_format.fit(run_of(texts, None))
+    fitted = file_format.accept(run_of(texts, None))
     assert isinstance(fitted, AvroBodies)
     encoder = file_format.open(None)
     encoder.append(fitted)
@@ -206,7 +206,7 @@ def test_columns_are_written_as_their_rows_and_kept_for_the_partitioner() -> Non
                           "name": "org.apache.kafka.connect.data.Timestamp", "version": 1}]})  # fmt: skip
     columns = StructColumns(arrow_table([{"n": 1, "t": 1_700_000_000_123}], schema))
     file_format = avro_format("null", SINK)
-    fitted = file_format.fit(run_of(columns, schema))
+    fitted = file_format.accept(run_of(columns, schema))
     assert isinstance(fitted, AvroBodies)
     assert pa.array(fitted.column(["n"])).to_pylist() == [1]
     encoder = file_format.open(schema)
@@ -223,7 +223,7 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written() -> No
     encoder = file_format.open(SCHEMA)
     encoder.append(Objects(ROWS[:1]))
 
-    assert isinstance(file_format.fit(run_of(bad, SCHEMA)), str)
+    assert isinstance(file_format.accept(run_of(bad, SCHEMA)), str)
     with pytest.raises(FormatError, match="Avro cannot hold"):
         encoder.append(bad)
     assert read(finished(encoder)) == READ[:1]
@@ -231,7 +231,7 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written() -> No
 
 def test_a_name_that_avro_does_not_allow_is_refused_with_the_name() -> None:
     schema = read_schema({"type": "struct", "fields": [{"field": "a-b", "type": "int64"}]})
-    said = avro_format("null", SINK).fit(run_of(Objects([{"a-b": 1}]), schema))
+    shown = avro_format("null", SINK).accept(run_of(Objects([{"a-b": 1}]), schema))
 
-    assert isinstance(said, str)
-    assert "a-b" in said
+    assert isinstance(shown, str)
+    assert "a-b" in shown

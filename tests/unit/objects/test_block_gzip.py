@@ -200,10 +200,10 @@ def test_the_format_says_why_it_cannot_take_a_run() -> None:
     form = block_gzip_format(BlockGzip())
     assert form.extension == ".gz"
     good = texts("a")
-    assert form.fit(run(good)) is good
-    assert "null value" in str(form.fit(run(texts(None))))
-    assert "StringConverter" in str(form.fit(run(Objects([{"a": 1}]))))
-    assert "int64" in str(form.fit(run(Plain(pa.array([1])))))
+    assert form.accept(run(good)) is good
+    assert "null value" in str(form.accept(run(texts(None))))
+    assert "StringConverter" in str(form.accept(run(Objects([{"a": 1}]))))
+    assert "int64" in str(form.accept(run(Plain(pa.array([1])))))
 
 
 def test_the_index_is_stored_beside_the_data_object() -> None:
@@ -319,7 +319,7 @@ def test_the_variant_follows_from_the_settings() -> None:
     steps=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3), st.booleans()), min_size=1, max_size=40),
     size=st.integers(4, 40),
 )
-def test_the_index_tells_the_offset_of_every_record_whatever_gaps_there_are(
+def test_the_index_shows_the_offset_of_every_record_whatever_gaps_there_are(
     steps: list[tuple[int, int, bool]], size: int
 ) -> None:
     """Each step is so many records, a gap behind them, and whether the file is kept for another task there."""

@@ -76,7 +76,7 @@ def test_a_slice_is_written_from_where_it_begins() -> None:
     ],
 )
 def test_bytes_of_any_name_are_taken(schema: ConnectSchema) -> None:
-    fitted = byte_array_format(extension=".bin", separator=b"", gzip_level=None).fit(
+    fitted = byte_array_format(extension=".bin", separator=b"", gzip_level=None).accept(
         run_of(Objects([b"a", b"\xff"]), schema)
     )
 
@@ -99,8 +99,8 @@ def test_bytes_of_any_name_are_taken(schema: ConnectSchema) -> None:
     ],
 )
 def test_what_is_no_bytes_is_refused_by_name(values: Values, schema: ConnectSchema | None, named: str) -> None:
-    said = byte_array_format(extension=".bin", separator=b"", gzip_level=None).fit(run_of(values, schema))
+    shown = byte_array_format(extension=".bin", separator=b"", gzip_level=None).accept(run_of(values, schema))
 
-    assert isinstance(said, str)
-    assert named in said
-    assert "ByteArrayConverter" in said
+    assert isinstance(shown, str)
+    assert named in shown
+    assert "ByteArrayConverter" in shown

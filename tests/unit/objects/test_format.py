@@ -187,10 +187,10 @@ def test_a_file_with_inferred_columns_takes_only_what_fits_its_first_row_group(l
     ],
 )
 def test_parquet_says_why_it_cannot_hold_a_run(run: Run, reason: str | None) -> None:
-    said = parquet_format("none", AvroOptions()).fit(run)
+    shown = parquet_format("none", AvroOptions()).accept(run)
 
-    assert isinstance(said, str) is (reason is not None)
-    assert reason is None or re.search(reason, str(said))
+    assert isinstance(shown, str) is (reason is not None)
+    assert reason is None or re.search(reason, str(shown))
 
 
 @pytest.mark.parametrize("form", ["avro.AvroFormat", "parquet.ParquetFormat"])

@@ -193,3 +193,17 @@ def test_row_groups_of_several_processes_are_read_by_others(tmp_path: Path) -> N
     file = tmp_path / "pieces.parquet"
     file.write_bytes(content)
     assert duckdb.sql(f"select sum(n), count(text) from '{file}'").fetchall() == [(7140, 102)]
+
+
+def test_a_parquet_file_that_an_earlier_release_paused_goes_on() -> None:
+    form = parquet_format("zstd", AvroOptions())
+    begun: Any = form.open(SCHEMA)
+    begun.append(objects(ROWS[:60]))
+    begun.compact()
+    paused = begun.pause()
+    del paused["zstd_level"]  # which it did not settle
+    resumed: Any = form.open(SCHEMA)
+    resumed.resume(paused)
+    resumed.append(objects(ROWS[60:]))
+    resumed.finish()
+    assert parquet_rows(begun.take() + resumed.take()) == ROWS

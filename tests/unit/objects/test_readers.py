@@ -1,4 +1,4 @@
-"""Objects are read back by code of their own, in pieces, and what is damaged is said to be."""
+"""Objects are read back by code of their own, in pieces, and damage is reported."""
 
 from __future__ import annotations
 

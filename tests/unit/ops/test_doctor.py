@@ -69,7 +69,7 @@ def test_a_missing_topic_is_a_failure_and_one_without_the_right_to_read_too() ->
     assert "does not exist" in of(findings, "topic payments").detail
 
 
-def test_a_misspelt_topic_is_told_with_the_names_that_are_like_it() -> None:
+def test_a_misspelt_topic_is_reported_with_the_names_that_are_like_it() -> None:
     findings = diagnosed({**ROTATING, "topics": "ordres"})
     assert "Names like it: orders." in of(findings, "topic ordres").detail
 
@@ -99,7 +99,7 @@ def test_retention_below_twice_the_longest_rotation_interval_is_a_warning(retent
     assert of(findings, "retention of orders").status == status
 
 
-def test_a_tail_that_no_clock_closes_is_told_with_the_key_that_closes_it() -> None:
+def test_a_tail_that_no_clock_closes_is_reported_with_the_key_that_closes_it() -> None:
     assert "flush.idle.ms" in of(diagnosed({**BASE, "flush.size": "100"}), "retention").remedy
     assert of(diagnosed(), "retention").remedy == ""
 
@@ -109,7 +109,7 @@ def test_settings_that_may_not_be_read_are_a_warning() -> None:
     assert bad(findings) == {"retention of orders": CheckStatus.WARNING}
 
 
-def test_a_group_in_which_the_old_connector_still_runs_is_told() -> None:
+def test_a_group_in_which_the_old_connector_still_runs_is_reported() -> None:
     findings = diagnosed(cluster=Cluster(members=["connector-consumer-orders-0 at /10.0.0.7"]))
     assert bad(findings) == {"group connect-orders": CheckStatus.WARNING}
     assert "connector-consumer-orders-0" in of(findings, "group").detail
@@ -183,7 +183,7 @@ def test_a_clock_that_is_off_is_a_warning_and_a_failure_where_s3_refuses_it(skew
     assert of(diagnosed(facts=Facts(BucketAnswer("us-west-2", skew_ms))), "clock").status == status
 
 
-def test_a_clock_that_keeps_the_bucket_from_answering_is_told() -> None:
+def test_a_clock_that_keeps_the_bucket_from_answering_is_reported() -> None:
     facts = Facts(BucketAnswer("", 3_600_000, StorageError("HeadBucket failed with 403.")))
     assert len(bad(diagnosed(facts=facts))) == 2
 
@@ -328,14 +328,14 @@ def test_the_reader_that_works_here_is_named_with_the_reason() -> None:
         assert f"{key}={value}" in of(diagnosed({**ROTATING, key: value}, reach="never asked"), "reader").detail
 
 
-def test_what_spark_wants_for_a_login_beyond_the_configuration_is_told() -> None:
+def test_what_spark_wants_for_a_login_beyond_the_configuration_is_reported() -> None:
     client = {
         "security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM",
         "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
     }  # fmt: skip
     by_iam = {**ROTATING, **{f"consumer.override.{name}": text for name, text in client.items()}}
-    told = of(diagnosed(by_iam), "login of Spark's own source, AWS_MSK_IAM")
-    assert (told.status, "--packages" in told.detail) == (CheckStatus.OK, True)
+    reported = of(diagnosed(by_iam), "login of Spark's own source, AWS_MSK_IAM")
+    assert (reported.status, "--packages" in reported.detail) == (CheckStatus.OK, True)
     assert not [one for one in diagnosed({**by_iam, "kafka.reader": "tasks"}) if one.tried.startswith("login")]
 
 
@@ -369,8 +369,8 @@ def test_the_json_form_holds_the_worst_status_and_every_finding() -> None:
         CheckResult("kafka", "brokers", CheckStatus.OK),
         CheckResult("bucket", "clock", CheckStatus.WARNING, "6 s", "NTP"),
     ]
-    told = json.loads(document(findings))
-    assert told["status"] == "warning"
-    assert told["findings"][1] == {
+    reported = json.loads(document(findings))
+    assert reported["status"] == "warning"
+    assert reported["findings"][1] == {
         "area": "bucket", "tried": "clock", "status": "warning", "detail": "6 s", "remedy": "NTP",
     }  # fmt: skip

@@ -89,27 +89,29 @@ def test_one_that_fails_does_not_end_it_and_the_highest_code_counts(
         return True
 
     assert each_sink(given(folder), work) == 1
-    told = capsys.readouterr()
-    assert told.out.split() == ["---", "a.json", "---", "b.properties"]
-    assert "StorageError the bucket is closed" in told.err
+    reported = capsys.readouterr()
+    assert reported.out.split() == ["---", "a.json", "---", "b.properties"]
+    assert "StorageError the bucket is closed" in reported.err
     (folder / "b.properties").write_text("name=b\n")
     assert each_sink(given(folder), work) == 2
 
 
-def test_looks_at_many_are_told_in_order_each_with_its_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_looks_at_many_are_reported_in_order_each_with_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def look(settings: Settings) -> tuple[str, bool]:
         if settings.name == "b":
             raise StorageError("the bucket is closed")
         return "a is STALE", False
 
     assert look_at_each(given(folder), look) == 1
-    told = capsys.readouterr()
-    assert told.out.splitlines() == ["--- a.json", "a is STALE", "--- b.properties"]
-    assert "StorageError the bucket is closed" in told.err
+    reported = capsys.readouterr()
+    assert reported.out.splitlines() == ["--- a.json", "a is STALE", "--- b.properties"]
+    assert "StorageError the bucket is closed" in reported.err
     assert look_at_each(given(folder), lambda settings: ("well", True)) == 0
 
 
-def test_a_watch_reads_the_log_also_behind_what_the_heartbeat_tells() -> None:
+def test_a_watch_reads_the_log_also_behind_what_the_heartbeat_shows() -> None:
     made = worked(hours=1)
     state = made.log().load()
     beat(made, version=state.version, totals=state.totals)
@@ -147,9 +149,9 @@ def test_a_page_explains_itself(
     monkeypatch.setattr(sys, "argv", [script, "--help"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_path(str(ROOT / "jobs" / script), run_name="__main__")
-    told = capsys.readouterr().out
-    assert f"jobs/{script} CONFIG" in told
-    assert "--settings TEXT" in told
+    reported = capsys.readouterr().out
+    assert f"jobs/{script} CONFIG" in reported
+    assert "--settings TEXT" in reported
 
 
 def test_a_job_with_nothing_to_do_returns(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -360,7 +360,7 @@ def test_an_offset_by_hand_lies_in_kafka(offset: int) -> None:
         looked(left(group=5, objects={}), by_hand=offset)
 
 
-def test_nothing_found_is_said() -> None:
+def test_nothing_found_is_reported() -> None:
     with pytest.raises(MigrationRefused, match="Check the connector's name"):
         check_decided(looked(left(group=None, objects={})))
 

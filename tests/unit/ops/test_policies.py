@@ -83,16 +83,16 @@ def test_the_rules_of_the_guide_archive_the_data_and_the_doctor_finds_nothing() 
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "reported"),
     [
         ({**PARQUET, "delta.enable": "true"}, "could not be read any more"),
         ({"topics.dir": " ", "topics.regex": "o.*"}, "would move the commit log"),
     ],
 )
-def test_what_would_break_the_sink_or_its_tables_is_refused(config: dict[str, str], told: str) -> None:
+def test_what_would_break_the_sink_or_its_tables_is_refused(config: dict[str, str], reported: str) -> None:
     base = {key: value for key, value in BASE.items() if "topics.regex" not in config or key != "topics"}
     settings = resolved(validate({**base, "flush.size": "3", **config}).usable())
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=reported):
         lifecycle_rules(settings, GUIDE)
 
 

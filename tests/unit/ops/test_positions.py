@@ -158,7 +158,7 @@ def test_a_sink_without_a_log_gets_its_first_position() -> None:
     assert list(world.numbers().values()) == [[5, 6]]
 
 
-def test_standing_there_already_writes_no_position() -> None:
+def test_a_move_to_where_it_is_already_writes_no_position() -> None:
     world = world_at_work()
     assert moves_to(world.log().load(), {ORDERS: 6}) == []
     assert write_positions(world.log(), world.kafka, {ORDERS: 6}) is None
@@ -211,7 +211,7 @@ def test_a_driver_is_believed_that_it_has_ended(phase: Phase, epoch: int, idle: 
         (Phase.STOPPED, 1, 0, True),
     ],
 )
-def test_a_driver_that_is_heard_of_is_at_work_however_quiet_its_log_is(
+def test_a_driver_with_a_heartbeat_is_at_work_however_quiet_its_log_is(
     phase: Phase, epoch: int, heard_ago_ms: int, idle: bool
 ) -> None:
     world = world_at_work()
@@ -349,7 +349,7 @@ def test_a_topic_that_the_sink_does_not_read_is_named() -> None:
         chosen(rows, ["order"])
 
 
-def test_moves_are_told_with_their_price() -> None:
+def test_moves_are_reported_with_their_price() -> None:
     out = Console(file=io.StringIO(), width=300)
     show_moves(out, [Move(ORDERS, Progress(4), 9), Move(SECOND, Progress(9), 4), Move(SECOND, None, 1)])
     text = out.file.getvalue()  # type: ignore[attr-defined]

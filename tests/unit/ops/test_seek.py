@@ -331,7 +331,7 @@ def test_an_empty_first_block_is_never_fetched() -> None:
     assert found.ranges[0].startswith("bytes=20-")
 
 
-def test_what_cannot_be_found_is_said(store: Watched) -> None:
+def test_what_cannot_be_found_is_reported(store: Watched) -> None:
     put_file(store, 600, 603)
     for offset, words in [
         (499, "Offset 499 of system-test-0 lies before the first file, which begins at 500"),
@@ -409,10 +409,10 @@ def test_the_command_prints_records_and_says_what_it_fetched(
     out = io.BytesIO()
     show(store, "systest", topic_partition=EVENTS, offset=510, count=3, framing=Lines(), out=out)
     assert out.getvalue() == record(510) + b"\n" + record(511) + b"\n"
-    said = capsys.readouterr().err
-    assert "system-test-00000-000000000500.gz: block 4 of 4, offsets 509 to 511" in said
-    assert "bytes fetched" in said
-    assert "the files end after 2 of 3 records" in said
+    shown = capsys.readouterr().err
+    assert "system-test-00000-000000000500.gz: block 4 of 4, offsets 509 to 511" in shown
+    assert "bytes fetched" in shown
+    assert "the files end after 2 of 3 records" in shown
 
 
 @pytest.mark.parametrize(

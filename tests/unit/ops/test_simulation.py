@@ -1,4 +1,4 @@
-"""Is what is said beforehand what a real run makes of the same traffic: counts exactly, sizes within a fifth?"""
+"""Is the forecast what a real run makes of the same traffic: counts exactly, sizes within a fifth?"""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def requests(world: World) -> tuple[int, int]:
 
 
 def foretold(world: World) -> Forecast:
-    """What is said of a sample of all of a world's records."""
+    """The forecast from a sample of all of a world's records."""
     load = sampled_load(world.settings, world.kafka, records=2 * RATE * WINDOW_MS // 1000, rate=None, otherwise_ms=0)
     assert load.begun_ms == BEGUN_MS
     return simulate(world.settings, load.streams, begun_ms=load.begun_ms, window_ms=WINDOW_MS)
@@ -193,7 +193,7 @@ def test_requests_are_those_that_the_store_gets() -> None:
     assert (store.writes, store.reads) == (2, 2)
 
 
-def test_nobody_is_told_of_what_is_only_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_notified_of_what_is_only_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "def made(settings):\n    raise AssertionError('a notifier was made')\n"
     group = "kafka_s3.notifications"
     install(tmp_path, monkeypatch, module="loud", source=source, group=group, entry="loud = loud:made")
@@ -238,7 +238,7 @@ def test_what_cannot_be_made_or_sampled_is_an_error_with_a_way_out() -> None:
         sampled_load(misspelt, world.kafka, records=1, rate=None, otherwise_ms=0)
 
 
-def test_a_sample_tells_each_partitions_share_of_the_rate() -> None:
+def test_a_sample_shows_each_partitions_share_of_the_rate() -> None:
     other = TopicPartition("orders", 1)
     world = World({"flush.size": "1"}, topics=(ORDERS, other))
     for tp, gap in ((ORDERS, 100), (other, 300)):

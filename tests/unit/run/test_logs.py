@@ -1,4 +1,4 @@
-"""The engine tells what it does and why, in facts, and never a secret."""
+"""The engine logs what it does and why, in facts, and never a secret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from kafka_s3.connect.config.settings import masking
 from kafka_s3.model.errors import Fenced, RecordError, StorageUnavailable
-from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs, told_as_json
+from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, logged_as_json, mask_logs
 from kafka_s3.store.faults import Fault, raising
 from kafka_s3.store.s3_errors import Retrier
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -34,7 +34,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
-def told(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, Any]]:
+def reported(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, Any]]:
     return [line for line in lines(capsys) if line["event"] == event]
 
 
@@ -62,12 +62,12 @@ def worked() -> World:
         ("group offsets committed", "followers.group_offsets", {"group": "connect-orders", "partitions": 1}),
     ],
 )
-def test_each_step_is_told_with_its_facts(
+def test_each_step_is_reported_with_its_facts(
     event: str, logger: str, facts: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_to_stderr(LogFormat.JSON, verbosity=2)
     worked()
-    found = [line for line in told(capsys, event) if facts.items() <= line.items()]
+    found = [line for line in reported(capsys, event) if facts.items() <= line.items()]
 
     assert found[0]["logger"] == f"kafka_s3.{logger}"
 
@@ -80,12 +80,12 @@ def test_a_fenced_driver_says_by_whom(capsys: pytest.CaptureFixture[str]) -> Non
     log_to_stderr(LogFormat.JSON, verbosity=1)
     with pytest.raises(Fenced):
         first.poll_and_commit()
-    (line,) = told(capsys, "fenced")
+    (line,) = reported(capsys, "fenced")
 
     assert (line["epoch"], line["by_epoch"], line["level"]) == (1, 2, "info")
 
 
-def test_a_request_that_is_tried_again_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_that_is_tried_again_is_reported_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     log_to_stderr(LogFormat.JSON, verbosity=1)
     answers = iter([StorageUnavailable("SlowDown"), StorageUnavailable("timed out"), None])
 
@@ -95,7 +95,7 @@ def test_a_request_that_is_tried_again_is_told_with_its_reason(capsys: pytest.Ca
 
     Retrier(3, 200, sleep=lambda _: None, jitter=lambda: 1.0).run(request)
 
-    found = [(line["attempt"], line["wait_s"], line["reason"]) for line in told(capsys, "request is tried again")]
+    found = [(line["attempt"], line["wait_s"], line["reason"]) for line in reported(capsys, "request is tried again")]
     assert found == [(1, 0.2, "SlowDown"), (2, 0.4, "timed out")]
 
 
@@ -135,7 +135,7 @@ def test_no_secret_is_in_a_line_whoever_put_it_there(form: LogFormat, capsys: py
 
 
 def rounds(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    return told(capsys, "round")
+    return reported(capsys, "round")
 
 
 def test_the_line_of_a_round_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,7 +179,7 @@ def test_within_a_long_round_a_line_now_and_then_says_how_far_it_is(capsys: pyte
     observer = LogObserver(clock=lambda: now[0])
     for now[0] in (0.0, 1.0, 4.9, 5.0):
         observer.reading(int(now[0] * 10), 100)
-    assert [(line["records"], line["of"]) for line in told(capsys, "reading")] == [(0, 100), (50, 100)]
+    assert [(line["records"], line["of"]) for line in reported(capsys, "reading")] == [(0, 100), (50, 100)]
 
 
 def test_what_ends_a_sink_is_a_json_line_with_the_record_that_did_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,12 +189,12 @@ def test_what_ends_a_sink_is_a_json_line_with_the_record_that_did_it(capsys: pyt
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, b"{broken"))
     with pytest.raises(RecordError) as stopped:
         world.sink.poll_and_commit()
-    assert told_as_json(stopped.value)
-    (line,) = told(capsys, "failed")
+    assert logged_as_json(stopped.value)
+    (line,) = reported(capsys, "failed")
     about = {name: line[name] for name in ("error", "topic", "partition", "offset", "stage")}
     assert about == {"error": "RecordError", "topic": "orders", "partition": 0, "offset": 0, "stage": "VALUE_CONVERTER"}
     log_to_stderr(LogFormat.TEXT)
-    assert not told_as_json(stopped.value)
+    assert not logged_as_json(stopped.value)
 
 
 def test_bad_records_are_one_line_a_second_for_each_stage_and_under_strict_one_each(
@@ -206,4 +206,4 @@ def test_bad_records_are_one_line_a_second_for_each_stage_and_under_strict_one_e
     for offset in range(40):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{broken"))
     world.sink.poll_and_commit()
-    assert [line["records"] for line in told(capsys, "record failed")] == [40]
+    assert [line["records"] for line in reported(capsys, "record failed")] == [40]

@@ -55,7 +55,7 @@ brokers, bucket, region, topics, folders and the name where they come from `${en
 | `${secrets:scope/key}`, `${secret:scope/key}` | the variable `KAFKA_S3_SECRET_<SCOPE>_<KEY>` (upper case, everything but letters \
 and digits as `_`), else the file `<scope>/<key>` below the directory in `KAFKA_S3_SECRETS_DIR`, else the Databricks secret |"""
 
-TRANSFORMS: Final = """What each class does, and where it differs: [transforms](transforms.md). The class of a row stands in \
+TRANSFORMS: Final = """What each class does, and where it differs: [transforms](transforms.md). The class of a row is in \
 brackets; `$Key` and `$Value` take the same settings."""
 
 CONVERTERS: Final = """What registries there are, and how they are asked: [registries](registries.md). The rows below `value.converter.` \
@@ -146,6 +146,7 @@ PAGES: Final = (
         Chapter("Formats", (_G.FORMAT,)),
         Chapter("Null values, keys and headers", (_G.RECORDS,)),
         Chapter("Delta tables", (_G.DELTA,), (), "What a table is for: [Delta tables](delta.md)."),
+        Chapter("Iceberg tables", (_G.ICEBERG,), (), "Which format for whom, and what tables do: [tables](tables.md)."),
     )),
     Page("configuration-bucket.md", "Bucket, credentials, encryption", "which bucket, with which credentials, encryption and retries", (
         Chapter("S3", (_G.STORAGE,), ("state.prefix", "s3.upload.threads")),
@@ -154,7 +155,7 @@ PAGES: Final = (
         Chapter("Errors and dead letters", (_G.ERRORS,), ("errors.stop.scope", "errors.deadletter.max.ratio"),
                 "Null values have a key of their own, [`behavior.on.null.values`](configuration-files.md#null-values-keys-and-headers)."),
     )),
-    Page("configuration-running.md", "Running, health, notifications", "how a sink runs, what it reports, and who hears of its objects", (
+    Page("configuration-running.md", "Running, health, notifications", "how a sink runs, what it reports, and who is notified of objects", (
         Chapter("Running", (), ("compatibility.strict", "tasks.run.on", "commit.max.files", "task.timeout.ms", "writer.memory.bytes")),
         Chapter("Health and metrics", (), (
             "heartbeat.interval.ms", "health.lag.max.records", "health.delay.max.ms", "health.deadletter.max.ratio",

@@ -79,6 +79,7 @@ class OptionGroup(StrEnum):
     KAFKA = "Kafka"
     OURS = "Additions of kafka-s3"
     DELTA = "Delta tables"
+    ICEBERG = "Iceberg tables"
     BLOCK_GZIP = "Block-GZIP"
     CLOUD = "Managed cloud spelling"
     PLUGIN = "Plugins"

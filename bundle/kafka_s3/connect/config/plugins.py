@@ -21,10 +21,10 @@ from kafka_s3.model.errors import ConfigError, Problem
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 CLASS_KEYS: Final = {"partitioner.class": PARTITIONER_GROUP, "format.class": FORMAT_GROUP}
-"""The keys that name a plugin whose own keys stand beside all others; a transform's are below `transforms.<name>.`."""
+"""The keys that name a plugin whose own keys are beside all others; a transform's are below `transforms.<name>.`."""
 MEMBERS: Final = {
     PARTITIONER_GROUP: ("uses_time", "encode"),
-    FORMAT_GROUP: ("name", "extension", "open", "fit"),
+    FORMAT_GROUP: ("name", "extension", "open", "accept"),
     TRANSFORM_GROUP: ("apply",),
 }
 """What the object must have that a plugin returns."""

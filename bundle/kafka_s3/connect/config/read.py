@@ -136,8 +136,8 @@ def _read_json(text: str, path: Path) -> tuple[Any, list[Problem]]:
     try:
         document = json.loads(text, object_pairs_hook=members, parse_int=str, parse_float=str, parse_constant=str)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise fault(path, place, f"is not valid JSON: {error.msg}.", "Mend the file there.") from None
+        position = f"line {error.lineno}, column {error.colno}"
+        raise fault(path, position, f"is not valid JSON: {error.msg}.", "Mend the file there.") from None
     except RecursionError:
         raise fault(path, None, "is nested too deeply.", "Write keys and values only.") from None
     return document, warnings
@@ -169,8 +169,8 @@ def read_yaml(text: str, path: Path) -> tuple[Any, list[Problem]]:
         documents = [one for one in yaml.load_all(text, Loader) if one is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else None
-        raise fault(path, place, f"is not valid YAML: {error.problem or error}.", "Mend the file there.") from None
+        position = f"line {mark.line + 1}, column {mark.column + 1}" if mark else None
+        raise fault(path, position, f"is not valid YAML: {error.problem or error}.", "Mend the file there.") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise fault(path, None, f"is not valid YAML: {error}.", "Mend the file.") from None
     return _connector(_only(documents, path), path), warnings
@@ -333,9 +333,9 @@ def empty(path: Path) -> ConfigError:
     )
 
 
-def fault(path: Path, place: str | None, rule: str, remedy: str = "") -> ConfigError:
+def fault(path: Path, position: str | None, rule: str, remedy: str = "") -> ConfigError:
     """The error of a file that cannot be read as what it is."""
-    return ConfigError([Problem(str(path), place or "configuration file", rule, remedy)])
+    return ConfigError([Problem(str(path), position or "configuration file", rule, remedy)])
 
 
 def _neighbour(path: Path) -> str:

@@ -51,14 +51,14 @@ def has_reference(text: str) -> bool:
 
 def malformed(key: str, text: str) -> Iterator[Problem]:
     """References of a value that can be seen to be wrong without resolving them."""
-    for provider, place in _REFERENCE.findall(text):
-        reference = f"${{{provider}:{place}}}"
+    for provider, target in _REFERENCE.findall(text):
+        reference = f"${{{provider}:{target}}}"
         if provider not in PROVIDERS:
             known = "${env:NAME}, ${file:/path:key} and ${secrets:scope/key}"
             yield Problem(key, reference, f"refers to the unknown provider {provider}.", f"Known are {known}.")
-        elif provider.startswith("secret") and not all(place.partition("/")[::2]):
+        elif provider.startswith("secret") and not all(target.partition("/")[::2]):
             yield Problem(key, reference, "must name a scope and a key.", "Write ${secrets:scope/key}.")
-        elif not place:
+        elif not target:
             yield Problem(key, reference, "refers to nothing.", "Name what is meant after the colon.")
 
 
@@ -66,26 +66,26 @@ def refused_of_stored(texts: Mapping[str, str], *, environment: Mapping[str, str
     """The references of a stored configuration that this machine's operator has not allowed."""
     allowed = [part.strip() for part in environment.get(STORED, "").split(",") if part.strip()]
     for key, text in texts.items():
-        for provider, place in _REFERENCE.findall(text):
+        for provider, target in _REFERENCE.findall(text):
             kind = "secrets" if provider == "secret" else provider
-            meant = f"{kind}:{_path(place) if kind == 'file' else place.removeprefix(':')}"
+            meant = f"{kind}:{_path(target) if kind == 'file' else target.removeprefix(':')}"
             if any(fnmatchcase(meant, pattern) for pattern in allowed):
                 continue
-            if kind != "secrets" or _of_this_machine(place, environment):
+            if kind != "secrets" or _of_this_machine(target, environment):
                 rule = f"comes from the bucket, and this machine does not look up what {STORED} does not name."
                 remedy = f"If it is meant, let the operator set {STORED}={meant}, or give the value with --set {key}=..., or name a file."
-                yield Problem(key, f"${{{provider}:{place}}}", rule, remedy)
+                yield Problem(key, f"${{{provider}:{target}}}", rule, remedy)
 
 
-def _path(place: str) -> str:
+def _path(target: str) -> str:
     """A file's name without detours, so that no pattern is passed by `..`."""
-    name, colon, key = place.partition(":")
+    name, colon, key = target.partition(":")
     return f"{os.path.realpath(name)}{colon}{key}"
 
 
-def _of_this_machine(place: str, environment: Mapping[str, str]) -> bool:
+def _of_this_machine(target: str, environment: Mapping[str, str]) -> bool:
     """Whether a secret lies in the environment or the directory of this machine, and not in the workspace."""
-    scope, _, key = place.partition("/")
+    scope, _, key = target.partition("/")
     return any(
         source(scope, key) is not None for source in (environment_source(environment), directory_source(environment))
     )
@@ -163,24 +163,24 @@ def workspace_source(environment: Mapping[str, str]) -> SecretSource:
     return source
 
 
-def _look_up(provider: str, place: str, *, sources: Sequence[SecretSource], environment: Mapping[str, str]) -> str:
+def _look_up(provider: str, target: str, *, sources: Sequence[SecretSource], environment: Mapping[str, str]) -> str:
     match provider:
         case "env":
-            name = place.removeprefix(":")
+            name = target.removeprefix(":")
             if name not in environment:
                 raise Unresolvable(f"the environment variable {name} is not set.")
             return environment[name]
         case "file":
-            return _from_file(place)
+            return _from_file(target)
         case "secrets" | "secret":
-            scope, _, key = place.partition("/")
+            scope, _, key = target.partition("/")
             return _from_sources(scope, key, sources=sources)
         case _:
             raise Unresolvable(f"the provider {provider} is unknown.")
 
 
-def _from_file(place: str) -> str:
-    name, _, key = place.partition(":")
+def _from_file(target: str) -> str:
+    name, _, key = target.partition(":")
     path = Path(name)
     try:
         text = read_text(path)

@@ -304,7 +304,7 @@ def _time(settings: Settings) -> _Derivation:
     if settings.strict or not is_time_partitioner(settings) or not missing:
         return _Derivation()
     shown = ", ".join(f"{key}={value}" for key, value in missing.items())
-    rule = f"is taken with {shown}, because nothing is said; tasks of the original fail there."
+    rule = f"is taken with {shown}, because nothing is set; tasks of the original fail there."
     return _Derivation(missing, warnings=(problem("partitioner.class", rule, "Set what you mean."),))
 
 

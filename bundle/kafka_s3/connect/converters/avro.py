@@ -273,8 +273,8 @@ class AvroColumns:
         entries = [Entries(np.empty(0, np.int64), np.empty(0, bool)) for _ in levels]
         while row < rows:
             entries = [kept.resized(counts[level], rooms[level]) for level, kept in zip(levels, entries, strict=True)]
-            places = np.array([[array.ctypes.data for array in kept] for kept in entries], np.int64).reshape(-1, 2)
-            row = avro_loops.walk(data, bounds, row, steps, places, counts, rooms, most, batch, passed)
+            columns_at = np.array([[array.ctypes.data for array in kept] for kept in entries], np.int64).reshape(-1, 2)
+            row = avro_loops.walk(data, bounds, row, steps, columns_at, counts, rooms, most, batch, passed)
             if row == avro_loops.TOO_MANY:
                 raise TooManyValues
         pairs = zip(levels, entries, strict=True)

@@ -30,7 +30,7 @@ step  reads                        notes
 3     00: 0 items follow           level 1 has 2 entries; column 1: 2
 ====  ===========================  =====================================
 
-So an ITEM stands behind the steps of an item and sends the walk back to them, to its `jump`, as often as there are items. It counts them
+So an ITEM comes after the steps of an item and sends the walk back to them, to its `jump`, as often as there are items. It counts them
 down by itself: no type contains itself, so no stack is needed. Behind a null the walk goes on at the step's `jump`; each column of the
 step's level before that gets a null.
 """
@@ -46,7 +46,7 @@ from kafka_s3.connect.records.compiling import byte_at, compiled, long_at, put_b
 from kafka_s3.connect.records.loops import is_utf8
 
 INT, LONG, STRING, BYTES, ENUM, BOOLEAN, FLOAT, DOUBLE, FIXED, ARRAY, ITEM, BRANCH, RECORD, UNION = range(14)
-"""Kinds of steps. A RECORD is one that may be null, before its fields. The types of a UNION, if several, stand each behind a BRANCH."""
+"""Kinds of steps. A RECORD is one that may be null, before its fields. The types of a UNION, if several, each follow a BRANCH."""
 WIDTH: Final = 72
 KIND, BRANCHES, NULL, SIZE, COLUMN, LEVEL, JUMP, OF, STATE = range(0, WIDTH, 8)
 """Where in a step's bytes its numbers are; `avro.Step` says what they are."""
@@ -129,7 +129,7 @@ def _behind_null(step, program, columns, counts):
 
 @compiled("int64(int64, int64, int64, int64, int64, int64)")
 def _behind_item(step, at, end, counts, rooms, left_values):
-    """Behind what stands between two items: nothing, or the count of the next block. The step's state is how many items are left of it.
+    """Behind what is between two items: nothing, or the count of the next block. The step's state is how many items are left of it.
 
     0: there is no count, or its items are more values than the record may become. FULL: there is no room for another item, `rooms` says
     how much is needed.
@@ -248,7 +248,7 @@ def gather(data, texts, bounds, out):
     at, base = 0, np.int64(data.ctypes.data)
     for row in range(len(texts)):
         begin, size = base + (texts[row] >> 32), texts[row] & _LENGTH
-        for place in range(size):
-            out[at + place] = byte_at(begin + place)
+        for index in range(size):
+            out[at + index] = byte_at(begin + index)
         at += size
         bounds[row + 1] = at

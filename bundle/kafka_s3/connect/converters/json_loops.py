@@ -26,7 +26,7 @@ MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
 class Members:
     """The documents of a binary array without nulls, and in them the members of these names.
 
-    `passed` tells by row whether the document is one for certain; over the others a parser decides.
+    `passed` says by row whether the document is one for certain; over the others a parser decides.
     """
 
     def __init__(self, documents: pa.Array, names: Sequence[str]) -> None:
@@ -98,8 +98,8 @@ def _behind_escape(at, end):
         return at + 2 if plain or code == 0x6E or code == 0x72 or code == 0x74 else ODD
     if at + 6 > end:
         return ODD
-    for place in range(at + 2, at + 6):
-        digit = byte_at(place)
+    for index in range(at + 2, at + 6):
+        digit = byte_at(index)
         if not (0x30 <= digit <= 0x39 or 0x41 <= digit <= 0x46 or 0x61 <= digit <= 0x66):
             return ODD
     return at + 6
@@ -190,8 +190,8 @@ def _which(at, size, names, ends, guess):
         begin = base + ends[one]
         if ends[one + 1] - ends[one] == size:
             same = True
-            for place in range(size):
-                if byte_at(at + place) != byte_at(begin + place):
+            for index in range(size):
+                if byte_at(at + index) != byte_at(begin + index):
                     same = False
                     break
             if same:
@@ -204,8 +204,8 @@ def _is_word(at, end, word, size):
     """Whether the characters at a place are those of a word of four, and for a fifth one an `e` behind them."""
     if at + size > end:
         return False
-    for place in range(4):
-        if byte_at(at + place) != (word >> (8 * place)) & 0xFF:
+    for index in range(4):
+        if byte_at(at + index) != (word >> (8 * index)) & 0xFF:
             return False
     return size == 4 or byte_at(at + 4) == 0x65
 
@@ -336,8 +336,8 @@ def gather(data, kinds, begins, stops, bounds, out, valid):
     for row in range(len(kinds)):
         if kinds[row] > NULL:
             valid[row >> 3] |= np.uint8(1 << (row & 7))
-            for place in range(begins[row], stops[row]):
-                out[at] = data[place]
+            for index in range(begins[row], stops[row]):
+                out[at] = data[index]
                 at += 1
         else:
             nulls += 1

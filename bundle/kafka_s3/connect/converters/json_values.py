@@ -304,9 +304,9 @@ class JsonTables:
 
 def _with_texts(batch: KafkaBatch, parsed: ParsedDocuments, passed: Longs) -> KafkaBatch:
     """The records that passed and those that were parsed to be documents, in their order; the latter with the text that is written."""
-    places = np.arange(len(batch))
-    places[parsed.rows] = len(batch) + np.arange(len(parsed.rows))
-    texts = pa.concat_arrays([batch.values, parsed.texts]).take(pa.array(places))
+    rows_of_texts = np.arange(len(batch))
+    rows_of_texts[parsed.rows] = len(batch) + np.arange(len(parsed.rows))
+    texts = pa.concat_arrays([batch.values, parsed.texts]).take(pa.array(rows_of_texts))
     return replace(batch, values=texts).take(np.union1d(passed, parsed.rows))
 
 
@@ -419,12 +419,12 @@ def _wanted(guesses: Mapping[tuple[str, ...], int]) -> list[pa.Field]:
 
 
 def _wrongly_guessed(
-    guesses: Mapping[tuple[str, ...], int], begun: Mapping[tuple[str, ...], int], error: str
+    guesses: Mapping[tuple[str, ...], int], initial: Mapping[tuple[str, ...], int], error: str
 ) -> tuple[str, ...] | None:
-    """The path whose guessed type the error is about, as far as the error tells; None once all types were tried."""
+    """The path whose guessed type the error is about, as far as the error names it; None once all types were tried."""
     named = [path for path in guesses if f"Column(/{'/'.join(path)})" in error]
     converted = [path for path in guesses if f"to {GUESSES[guesses[path] % len(GUESSES)]}, couldn't parse" in error]
-    return next((path for path in named or converted if guesses[path] - begun[path] < len(GUESSES) - 1), None)
+    return next((path for path in named or converted if guesses[path] - initial[path] < len(GUESSES) - 1), None)
 
 
 def _united(known: pa.DataType | None, new: pa.DataType) -> pa.DataType:

@@ -65,7 +65,7 @@ class SchemaCatalog:
 
     @property
     def indexes(self) -> MessageIndexes:
-        """What stands after the name of a schema."""
+        """What follows the name of a schema."""
         if self.language is not Language.PROTOBUF:
             return MessageIndexes.ABSENT
         return MessageIndexes.PLACE if self.framing is Framing.GLUE else MessageIndexes.FOLLOW

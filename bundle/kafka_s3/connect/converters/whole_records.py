@@ -75,16 +75,16 @@ class KafkaStruct:
                 run = run.take(good)
             if not len(run):
                 continue
-            places = np.searchsorted(batch.offsets, run.offsets)
-            rows = self._rows(run, batch, places=places, keys=keys)
+            rows_of_run = np.searchsorted(batch.offsets, run.offsets)
+            rows = self._rows(run, batch, rows_of_run=rows_of_run, keys=keys)
             schema = run.schema
             if schema is not None:
                 schema = replace(schema, fields=(*schema.fields, Field(FIELD, self.schema)))
             out.append(replace(run, values=self._values(run, rows), schema=schema))
         return out, failures
 
-    def _rows(self, run: Run, batch: KafkaBatch, *, places: Any, keys: pa.Array | None) -> list[dict[str, Any]]:
-        indices = pa.array(places)
+    def _rows(self, run: Run, batch: KafkaBatch, *, rows_of_run: Any, keys: pa.Array | None) -> list[dict[str, Any]]:
+        indices = pa.array(rows_of_run)
         names = keys.take(indices).to_pylist() if keys is not None else [None] * len(run)
         headers = batch.headers.take(indices).to_pylist() if batch.headers is not None else [None] * len(run)
         return [
@@ -249,12 +249,12 @@ def with_tombstones(runs: list[Run], nulls: list[int], batch: KafkaBatch) -> lis
     pieces: list[Run] = []
     for run in runs:  # a run may stretch over tombstones: cut it there
         inside = dead[(dead > run.offsets[0]) & (dead < run.offsets[-1])]
-        places = [0, *np.unique(np.searchsorted(run.offsets, inside)).tolist(), len(run)]
-        pieces += [run.slice(a, b) for a, b in pairwise(places)]
+        cuts = [0, *np.unique(np.searchsorted(run.offsets, inside)).tolist(), len(run)]
+        pieces += [run.slice(a, b) for a, b in pairwise(cuts)]
     starts = np.array(sorted(int(piece.offsets[0]) for piece in pieces), np.int64)
-    for place in np.unique(np.searchsorted(starts, dead)).tolist():
-        low = starts[place - 1] if place else -1
-        high = starts[place] if place < len(starts) else np.iinfo(np.int64).max
+    for index in np.unique(np.searchsorted(starts, dead)).tolist():
+        low = starts[index - 1] if index else -1
+        high = starts[index] if index < len(starts) else np.iinfo(np.int64).max
         offsets = dead[(dead > low) & (dead < high)]
         times = batch.timestamps[np.searchsorted(batch.offsets, offsets)]
         pieces.append(Run(offsets, times, Nulls(len(offsets)), None))
@@ -270,10 +270,10 @@ def with_keys(runs: list[Run], keys: list[Run]) -> tuple[list[Run], list[int]]:
     offsets = offsets[order]
     owners = np.repeat(np.arange(len(keys)), [len(key) for key in keys])[order]
     for run in runs:
-        places = np.searchsorted(offsets, run.offsets)
+        rows_of_run = np.searchsorted(offsets, run.offsets)
         has = np.isin(run.offsets, offsets)
         missing += run.offsets[~has].tolist()
-        found, rows = owners[places[has]], np.flatnonzero(has)
+        found, rows = owners[rows_of_run[has]], np.flatnonzero(has)
         for owner in dict.fromkeys(found.tolist()):
             own = rows[found == owner]
             piece, key = run if len(own) == len(run) else run.take(own), keys[owner]

@@ -13,6 +13,9 @@ Three spellings (`[x]` where there is one):
     by date    {prefix}{date}/{topic}-{partition}-{first offset}.gz           {prefix}last_chunk_index.{topic}-{partition}.txt
     by topic   {prefix}{topic}/{date}/{partition}-{first offset}.gz           {prefix}{topic}/last_chunk_index.{partition}.txt
 
+An object that was made from others (`kafka-s3 compact`) is called by the first of them, with the last offset of all and eight hexadecimal
+digits of the rewrite before the extension: `orders+0+0000000000-0000000999.5f2c91ab.json`. So no two rewrites give one key, and no task.
+
 Some keys are never written. A part of a key may come from a record: a field's value, a schema's name, whatever an own partitioner makes
 of a header. As in the original it is written as it is (SEMANTICS A4.2), so a record could choose where its object goes. What S3 itself
 takes literally, readers do not: to a file system, a query engine or a browser `a/../b` is `b`, and `a//b` is `a/b`. So keys are judged as
@@ -97,6 +100,26 @@ class DataKeys(Protocol):
         return file.topic
 
 
+_MARK: Final = r"(?:-[0-9]{1,19}\.[0-9a-f]{8})?"
+_MARKED: Final = re.compile(r"-(?P<last>[0-9]{1,19})\.[0-9a-f]{8}(?![^/.])[^/]*", re.ASCII)
+
+
+def rewritten_key(key: str, extension: str, *, last: int, width: int, rewrite: str) -> str:
+    """The key of the object that takes the place of several, of which the first has this key and extension.
+
+    `last` is the last offset of all, written with `width` digits at least; `rewrite` are eight hexadecimal digits.
+    """
+    stem = key.removesuffix(extension)
+    mark = _MARKED.search(stem, stem.rfind("/") + 1)
+    return f"{stem[: mark.start()] if mark else stem}-{str(last).zfill(width)}.{rewrite}{extension}"
+
+
+def last_of_rewritten(key: str) -> int | None:
+    """The last offset of an object that was made from others, by its key; None for all that tasks have made, whose keys do not say it."""
+    found = _MARKED.search(key, key.rfind("/") + 1)
+    return None if found is None else int(found["last"])
+
+
 def topics_root(topics_dir: str, delimiter: str) -> str:
     """What is in front of the topic in every key: `topics.dir` and the delimiter behind it, or nothing where that is blank."""
     return f"{topics_dir}{delimiter}" if topics_dir.strip() else ""
@@ -139,9 +162,8 @@ class ConnectNames(ObjectNames, DataKeys):
             return None
         prefix, above = self.prefix_of(topic), found["above"]
         encoded = above.removeprefix(prefix) if above.startswith(prefix) else ""
-        return ObjectKey(
-            TopicPartition(topic, int(found["partition"])), encoded, int(found["offset"]), found["extension"]
-        )
+        tp = TopicPartition(topic, int(found["partition"]))
+        return ObjectKey(tp, encoded, int(found["offset"]), found["extension"])
 
     def read_own(self, key: str, topics: Iterable[str], *, extension: str) -> ObjectKey | None:
         """What a key says that these settings give to an object of one of the topics, with this extension; None for any other key.
@@ -190,7 +212,7 @@ class ConnectNames(ObjectNames, DataKeys):
 @lru_cache(maxsize=4096)
 def _connect_pattern(directory_delim: str, file_delim: str, topic: str) -> re.Pattern[str]:
     folder, file, name = map(re.escape, (directory_delim, file_delim, topic))
-    ending = rf"(?P<partition>[0-9]+){file}(?P<offset>[0-9]+)(?P<extension>(?:[^0-9][^/]*)?)"
+    ending = rf"(?P<partition>[0-9]+){file}(?P<offset>[0-9]+){_MARK}(?P<extension>(?:[^0-9][^/]*)?)"
     return re.compile(rf"(?P<above>.*){folder}{name}{file}{ending}", re.DOTALL)
 
 
@@ -265,7 +287,7 @@ class TemplateNames(ObjectNames, DataKeys):
             "offset": rf"(?P<offset>\d{{{max(self.pad_width, 1)},}})", "time": r"(?P<time>\d{8}T\d{6}Z)",
         }  # fmt: skip
         whole = _filled(f"{self._folder}/{self.name}", forms, re.escape)
-        return re.compile(rf"{whole}(?P<extension>(?:\D[^/]*)?)", re.ASCII | re.DOTALL)
+        return re.compile(rf"{whole}{_MARK}(?P<extension>(?:\D[^/]*)?)", re.ASCII | re.DOTALL)
 
     @property
     def _folder(self) -> str:
@@ -478,7 +500,7 @@ class RoutedNames(ObjectNames):
 
 
 @dataclass(frozen=True, slots=True)
-class RewrittenNames(ObjectNames):
+class RemadeNames(ObjectNames):
     """Other names, but for one extension, which has this key: that of a file that is made again."""
 
     inner: ObjectNames

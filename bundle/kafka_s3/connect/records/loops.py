@@ -32,8 +32,8 @@ def behind_sequence(at, end):
         return ODD
     if at + more >= end or byte_at(at + 1) < low or byte_at(at + 1) > high:
         return ODD
-    for place in range(at + 2, at + more + 1):
-        if byte_at(place) < 0x80 or byte_at(place) > 0xBF:
+    for index in range(at + 2, at + more + 1):
+        if byte_at(index) < 0x80 or byte_at(index) > 0xBF:
             return ODD
     return at + more + 1
 
@@ -61,6 +61,44 @@ def join(data, bounds, rows, separator, out):
         length = bounds[row + 1] - bounds[row]
         copy_bytes(into + at, base + bounds[row], length)
         at += length
-        for place in range(size):
-            out[at + place] = separator[place]
+        for index in range(size):
+            out[at + index] = separator[index]
         at += size
+
+
+_FIRST, _SECOND, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0xFF51AFD7ED558CCD)
+
+
+@compiled("uint64(uint64)")
+def _mixed(word):
+    word = (word ^ (word >> np.uint64(33))) * _MIX
+    return word ^ (word >> np.uint64(29))
+
+
+@compiled("int64(int64, int64, uint8, uint64[::1])")
+def sum_rows(at, end, separator, sums):
+    """Adds up the rows that end with a separator between two addresses: their number, and two hashes of each, whatever their order.
+
+    Gives the address behind the last of them. Eight bytes behind the end have to be readable.
+    """
+    behind = at
+    while at < end:
+        first, second, word, held = _FIRST, _SECOND, np.uint64(0), 0
+        begin = at
+        while at < end and byte_at(at) != separator:
+            word |= np.uint64(byte_at(at)) << np.uint64(8 * held)
+            held += 1
+            at += 1
+            if held == 8:
+                first, second = _mixed(first ^ word), (second + word) * _SECOND
+                word, held = np.uint64(0), 0
+        if at == end:
+            break
+        length = np.uint64(at - begin)
+        first, second = _mixed(first ^ word ^ (length << np.uint64(56))), _mixed((second + word) * _SECOND + length)
+        sums[0] += np.uint64(1)
+        sums[1] += first
+        sums[2] += _mixed(second ^ first)
+        at += 1
+        behind = at
+    return behind

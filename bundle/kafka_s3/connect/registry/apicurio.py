@@ -168,16 +168,16 @@ class ApicurioRegistry:
 
     def _fetch(self, schema_id: int) -> RegisteredSchema:
         what = f"schema {self.options.ids.removesuffix('s')} {schema_id}"
-        place = f"{self._url}/ids/{self.options.ids}/{schema_id}"
-        text = self._http.get(place, what).decode()
-        references = tuple(self._references(place, what, done=set(), depth=0))
+        url = f"{self._url}/ids/{self.options.ids}/{schema_id}"
+        text = self._http.get(url, what).decode()
+        references = tuple(self._references(url, what, done=set(), depth=0))
         return RegisteredSchema(self.options.language, text, references)
 
-    def _references(self, place: str, what: str, *, done: set[str], depth: int) -> Iterator[Reference]:
+    def _references(self, url: str, what: str, *, done: set[str], depth: int) -> Iterator[Reference]:
         """All texts that the one at this place refers to, each once, after those it needs itself."""
         if depth > DEEPEST:
             raise RegistryError(f"The references of {what} at {self.options.shown_urls} go in a circle, or too deep.")
-        for reference in self._listed(f"{place}/references", what):
+        for reference in self._listed(f"{url}/references", what):
             name = str(reference["name"])
             if name not in done:
                 done.add(name)
@@ -187,8 +187,8 @@ class ApicurioRegistry:
                 yield from self._references(target, what, done=done, depth=depth + 1)
                 yield Reference(name, text)
 
-    def _listed(self, place: str, what: str) -> list[Mapping[str, Any]]:
-        found = json.loads(self._http.get(place, f"references of {what}"))
+    def _listed(self, url: str, what: str) -> list[Mapping[str, Any]]:
+        found = json.loads(self._http.get(url, f"references of {what}"))
         if not isinstance(found, list):
             raise RegistryError(
                 f"{self.options.shown_urls} gave no list of references of {what}: check apicurio.registry.url."

@@ -213,15 +213,15 @@ class RegistryClient:
 
         def resolve(wanted: list[SchemaReference], path: tuple[tuple[str, int], ...]) -> Iterator[Reference]:
             for reference in wanted:
-                place = (str(reference.subject), _version_of(reference))
-                if place in path:
-                    circle = " -> ".join(f"{subject} version {version}" for subject, version in (*path, place))
+                version_key = (str(reference.subject), _version_of(reference))
+                if version_key in path:
+                    circle = " -> ".join(f"{subject} version {version}" for subject, version in (*path, version_key))
                     raise RegistryError(
                         f"The references of {what} at {self.options.shown_urls} go in a circle: {circle}."
                     )
                 if reference.name not in done:
                     target = self._version(what, reference, language=language)
-                    yield from resolve(target.references or [], (*path, place))
+                    yield from resolve(target.references or [], (*path, version_key))
                     done.add(str(reference.name))
                     yield Reference(str(reference.name), str(target.schema_str))
 

@@ -82,7 +82,7 @@ def _schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) ->
 
 
 def _id_layout(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> tuple[Flags, int, Longs]:
-    """Which records name a GUID, how many bytes stand before the name, and how many it has."""
+    """Which records name a GUID, how many bytes come before the name, and how many it has."""
     every = np.ones(len(starts), bool)
     match framing:
         case Framing.CONFLUENT:
@@ -117,8 +117,8 @@ def bytes_at(data: Bytes, at: Longs) -> Bytes:
 def big_endian(data: Bytes, at: Longs, size: int) -> Words:
     """Big-endian numbers of `size` bytes at these places."""
     found = np.zeros(len(at), np.uint64)
-    for place in range(size):
-        found = found << np.uint64(8) | bytes_at(data, at + place)
+    for index in range(size):
+        found = found << np.uint64(8) | bytes_at(data, at + index)
     return found
 
 
@@ -218,7 +218,7 @@ def _only_name(values: pa.Array) -> SchemaName | None:
     data, starts, stops = _layout(values)
     if not len(values) or values.null_count or (stops - starts).min() < ID_PREFIX or data[starts[0]]:
         return None
-    if any((data[starts + place] != data[starts[0] + place]).any() for place in range(ID_PREFIX)):
+    if any((data[starts + index] != data[starts[0] + index]).any() for index in range(ID_PREFIX)):
         return None
     return SchemaName(id=int.from_bytes(data[starts[0] + 1 : starts[0] + ID_PREFIX].tobytes(), "big", signed=True))
 
@@ -259,7 +259,7 @@ def _without_prefix(values: pa.Array, starts: Longs) -> pa.Array:
 
 
 def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing, paths: dict[MessagePath, int]) -> _Prefixes:
-    """What stands in front of the payloads; message indexes that are new get the next number in `paths`."""
+    """What precedes the payloads; message indexes that are new get the next number in `paths`."""
     data, starts, stops = _layout(array)
     found = _schema_ids(framing, data, starts, stops - starts)
     if follow is not MessageIndexes.ABSENT:
@@ -361,7 +361,7 @@ def _layout(array: pa.Array) -> tuple[Bytes, Longs, Longs]:
 
 HEADER_BYTES: Final = 18
 LARGEST_BYTES: Final = 64 << 20
-"""Of an inflated payload, where nothing else is said: four times the largest record that brokers are usually set up for."""
+"""Of an inflated payload, where nothing else is set: four times the largest record that brokers are usually set up for."""
 MOST: Final = 1032
 """Deflate makes no byte more than so many."""
 _COMPRESSED: Final = bytes([GLUE_MAGIC, ZLIB])

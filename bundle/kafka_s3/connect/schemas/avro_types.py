@@ -197,7 +197,7 @@ def _size(name: str, size: Any) -> int:
 def _union(branches: list[AvroType]) -> AvroType:
     labels = [branch.name or branch.kind for branch in branches]
     if "union" in labels:
-        raise SchemaError(f"An Avro union stands directly in another one. {REMEDY}")
+        raise SchemaError(f"An Avro union is directly in another one. {REMEDY}")
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
         raise SchemaError(f"Duplicate in union: {twice}. {REMEDY}")

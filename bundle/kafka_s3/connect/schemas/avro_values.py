@@ -211,8 +211,8 @@ FIELDS: Final = 9
 READERS: Final[tuple[Reader, ...]] = (
     read_boolean, read_bytes, read_double, read_float, read_int, read_long, read_string,
 )  # fmt: skip
-# The field of each Python type; bool stands before int, which it is a kind of.
-PLACES: Final[tuple[tuple[Any, int], ...]] = (
+# The field of each Python type; bool comes before int, which it is a kind of.
+FIELD_INDICES: Final[tuple[tuple[Any, int], ...]] = (
     (bool, 0), ((bytes, bytearray, memoryview), 1), (float, 2), (int, 5), (str, 6), ((list, tuple), 7), (dict, 8),
 )  # fmt: skip
 
@@ -265,8 +265,8 @@ def write_anything(value: Any, out: bytearray, *, depth: int = 0) -> None:
     if value is None:
         out += bytes(FIELDS)
         return
-    place = _place(value)
-    out += bytes(place) + b"\x02"
+    index = _field_index(value)
+    out += bytes(index) + b"\x02"
     match value:
         case bool():
             out.append(value)
@@ -282,15 +282,15 @@ def write_anything(value: Any, out: bytearray, *, depth: int = 0) -> None:
             write_blocks(list(value.items()), out, item=entry)
         case _:
             write_bytes(bytes(value), out)
-    out += bytes(FIELDS - place - 1)
+    out += bytes(FIELDS - index - 1)
 
 
-def _place(value: Any) -> int:
+def _field_index(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         raise SchemaError("A whole number of more than 64 bits cannot be written without a schema.")
-    for types, place in PLACES:
+    for types, index in FIELD_INDICES:
         if isinstance(value, types):
-            return place
+            return index
     raise SchemaError(f"Unknown type for schemaless data: {type(value).__name__}.")
 
 
@@ -459,7 +459,7 @@ def writer_of(schema: ConnectSchema, avro: AvroType) -> Writer:
 
 
 def _optional_writer(schema: ConnectSchema, avro: AvroType) -> Writer:
-    index = next(place for place, branch in enumerate(avro.branches) if branch.kind != "null")
+    index = next(index for index, branch in enumerate(avro.branches) if branch.kind != "null")
     inner = writer_of(replace(schema, optional=False), avro.branches[index])
     tag, null = (0, 2) if index == 0 else (2, 0)
 
@@ -493,20 +493,20 @@ def _record_writer(schema: ConnectSchema, avro: AvroType) -> Writer:
 
 
 def _union_writer(schema: ConnectSchema, avro: AvroType) -> Writer:
-    filled = [(place, branch) for place, branch in enumerate(avro.branches) if branch.kind != "null"]
+    filled = [(index, branch) for index, branch in enumerate(avro.branches) if branch.kind != "null"]
     members = [
-        (field.name, place, writer_of(replace(field.schema, optional=False), branch))
-        for field, (place, branch) in zip(schema.fields, filled, strict=True)
+        (field.name, index, writer_of(replace(field.schema, optional=False), branch))
+        for field, (index, branch) in zip(schema.fields, filled, strict=True)
     ]
-    null = next((place for place, branch in enumerate(avro.branches) if branch.kind == "null"), None)
+    null = next((index for index, branch in enumerate(avro.branches) if branch.kind == "null"), None)
 
     def write(value: Any, out: bytearray) -> None:
         if value is not None and not isinstance(value, dict):
             raise _misfit(value, "union")
-        for name, place, inner in members:
+        for name, index, inner in members:
             found = None if value is None else value.get(name)
             if found is not None:
-                write_long(place, out)
+                write_long(index, out)
                 return inner(found, out)
         if null is None:
             raise _misfit(None, "union")
@@ -546,13 +546,13 @@ def _map_writer(schema: ConnectSchema, avro: AvroType) -> Writer:
 
 
 def _enum_writer(symbols: tuple[str, ...]) -> Writer:
-    places = {symbol: place for place, symbol in enumerate(symbols)}
+    indices = {symbol: index for index, symbol in enumerate(symbols)}
 
     def write(value: Any, out: bytearray) -> None:
-        place = places.get(value) if isinstance(value, str) else None
-        if place is None:
+        index = indices.get(value) if isinstance(value, str) else None
+        if index is None:
             raise SchemaError(f"{str(value)[:60]!r} is not among the enum's symbols {', '.join(symbols)[:200]}.")
-        write_long(place, out)
+        write_long(index, out)
 
     return write
 

@@ -91,7 +91,7 @@ def projection(record: ConnectSchema, file: ConnectSchema) -> Project:
 
 
 def project_table(table: pa.Table, record: ConnectSchema, file: ConnectSchema) -> pa.Table | None:
-    """The rows of a table of record structs (types as `arrow_type` gives them) as file structs; None where only `projection` can tell."""
+    """The rows of a table of record structs (types as `arrow_type` gives them) as file structs; None where only `projection` can decide."""
     if file.kind is not SchemaType.STRUCT or not file.fields or mismatch(record, file) is not None:
         return None
     taken = {name: table.column(name).combine_chunks() for name in table.column_names}
@@ -120,7 +120,7 @@ def _projection(record: ConnectSchema, file: ConnectSchema, *, where: str) -> Pr
 def _conversion(record: ConnectSchema, file: ConnectSchema, where: str) -> Project:
     if file.kind is SchemaType.STRUCT:
         return _of_structs(record, file, where)
-    inner = [_projection(left, right, where=place) for place, (left, right) in _pairs(record, file, where) if left]
+    inner = [_projection(left, right, where=path) for path, (left, right) in _pairs(record, file, where) if left]
     if file.kind is SchemaType.ARRAY:
         (item,) = inner
         return lambda value: [item(element) for element in value]
@@ -134,8 +134,8 @@ def _conversion(record: ConnectSchema, file: ConnectSchema, where: str) -> Proje
 
 def _of_structs(record: ConnectSchema, file: ConnectSchema, where: str) -> Project:
     taken: list[tuple[str, Project]] = []
-    for field, (place, (left, right)) in zip(file.fields, _pairs(record, file, where), strict=True):
-        taken.append((field.name, _filled(right) if left is None else _projection(left, right, where=place)))
+    for field, (path, (left, right)) in zip(file.fields, _pairs(record, file, where), strict=True):
+        taken.append((field.name, _filled(right) if left is None else _projection(left, right, where=path)))
     return lambda value: {name: convert(value.get(name)) for name, convert in taken}
 
 
@@ -160,13 +160,13 @@ def _pairs(
     members = {field.name: field.schema for field in record.fields} if file.fields else {}
     for field in file.fields:
         yield f"{where}.{field.name}", (members.get(field.name), field.schema)
-    for place, left, right in (
+    for path, left, right in (
         (f"{where}[]", record.items, file.items),
         (f"{where}.key", record.keys, file.keys),
         (f"{where}.value", record.values, file.values),
     ):
         if left is not None and right is not None:
-            yield place, (left, right)
+            yield path, (left, right)
 
 
 def _promotable(record: SchemaType, file: SchemaType) -> bool:

@@ -24,7 +24,7 @@ from kafka_s3.connect.schemas.expansion import Allowance, spend_items
 
 BOUNDS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
 MARK = secrets.token_hex(16)
-"""Stands around the digits of decimals, as `json` writes numbers of its own types only. It is random, so that no record's text holds it."""
+"""Surrounds the digits of decimals, as `json` writes numbers of its own types only. It is random, so that no record's text holds it."""
 DIGITS = re.compile(f'"{MARK}(-?[0-9]+(?:[.][0-9]+)?){MARK}"')
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 FLOATS = (SchemaType.FLOAT32, SchemaType.FLOAT64)

@@ -1,7 +1,7 @@
 """Which Connect schema does a JSON Schema give? The rules of Confluent's JsonSchemaData, generalized names off (SEMANTICS A11).
 
 Beyond the original, an object that has no properties but a schema for additional ones is a map, also without `connect.type`; and title,
-description, version and default are kept where a type stands beside enum, const or allOf. Not within it: recursive schemas. A `$ref`
+description, version and default are kept where a type is beside enum, const or allOf. Not within it: recursive schemas. A `$ref`
 points to a part of its own document, or to another document that was registered with it.
 """
 
@@ -23,7 +23,7 @@ DATA = ("enum", "const", "default", "examples")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The document that a part of a schema stands in, and the URI that its references are relative to."""
+    """The document that a part of a schema is in, and the URI that its references are relative to."""
 
     root: Any
     base: str = ""
@@ -121,7 +121,7 @@ SIGNS: Final = {
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "string": ("minLength", "maxLength", "pattern", "format"),
 }
-"""Keywords that tell the type of a schema without `type`."""
+"""Keywords that imply the type of a schema without `type`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class _Translation:
         if "enum" in node and kind in (None, "string"):
             return ConnectSchema(SchemaType.STRING, parameters=_symbols(node["enum"], where))
         if not isinstance(kind, str) or kind not in TYPES:
-            given = f"type {json.dumps(kind)[:80]} is unknown" if "type" in node else "it tells no type"
+            given = f"type {json.dumps(kind)[:80]} is unknown" if "type" in node else "it names no type"
             raise SchemaError(f"{where}: {given}. Name one of: {', '.join(TYPES)}.")
         if kind == "array":
             return self._array(node, scope, where)
@@ -255,7 +255,7 @@ class _Translation:
             if isinstance(part, dict) and not any(name in merged for name in ("oneOf", "anyOf", "$ref")):
                 merged |= part
         if not any(name in merged for name in rank) and _type_of(merged) is None:
-            raise SchemaError(f"{where}: allOf tells no type. Give one of its members a type.")
+            raise SchemaError(f"{where}: allOf names no type. Give one of its members a type.")
         return self.schema(merged, scope, version=version, where=where)
 
     def _properties(self, node: Any, scope: Scope, *, depth: int = 0) -> dict[str, tuple[Any, Scope, bool]]:
@@ -321,7 +321,7 @@ class _Translation:
 
 
 def _type_of(node: dict[str, Any]) -> Any:
-    """The type that a schema names, or that its other keywords tell."""
+    """The type that a schema names, or that its other keywords imply."""
     if "type" in node:
         return node["type"]
     return next((kind for kind, signs in SIGNS.items() if any(sign in node for sign in signs)), None)
@@ -349,8 +349,8 @@ def _symbols(values: Any, where: str) -> tuple[tuple[str, str], ...]:
 
 def _in_order(properties: dict[str, tuple[Any, Scope, bool]]) -> dict[str, tuple[Any, Scope, bool]]:
     """The properties by `connect.index`; one without it keeps its place in the document."""
-    places = {}
-    for place, (name, (part, _, _)) in enumerate(properties.items()):
+    order = {}
+    for position, (name, (part, _, _)) in enumerate(properties.items()):
         index = part.get("connect.index") if isinstance(part, dict) else None
-        places[name] = index if isinstance(index, int) else place
-    return {name: properties[name] for name in sorted(properties, key=lambda name: places[name])}
+        order[name] = index if isinstance(index, int) else position
+    return {name: properties[name] for name in sorted(properties, key=lambda name: order[name])}

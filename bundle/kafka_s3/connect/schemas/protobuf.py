@@ -338,7 +338,7 @@ class _Translator:
 
 
 class _Keywords:
-    """Which fields of a message type have the keyword `optional`? Descriptors do not tell it, their serialized form does."""
+    """Which fields of a message type have the keyword `optional`? Descriptors do not have it, their serialized form does."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         proto = descriptor_pb2.DescriptorProto()
@@ -366,7 +366,7 @@ def _endless(path: list[str]) -> str:
 
 
 def _is_map(field: FieldDescriptor) -> bool:
-    # By its looks, as ProtobufData tells it: Connect's own schemas spell entries out instead of writing map<K, V>.
+    # By its looks, as ProtobufData recognises it: Connect's own schemas spell entries out instead of writing map<K, V>.
     if not field.is_repeated or field.type != FieldDescriptor.TYPE_MESSAGE:
         return False
     entry = message_of(field)

@@ -57,7 +57,7 @@ def message_type(registered: RegisteredSchema, indexes: tuple[int, ...]) -> Desc
     return found
 
 
-def message_type_at(registered: RegisteredSchema, place: int) -> Descriptor:
+def message_type_at(registered: RegisteredSchema, index: int) -> Descriptor:
     """The message type at this place among all of the file, nested ones and map entries too, by their full names: AWS Glue's numbers.
 
     Raises SchemaError where a text, an import or the place is wrong.
@@ -66,12 +66,12 @@ def message_type_at(registered: RegisteredSchema, place: int) -> Descriptor:
     found = list(root.message_types_by_name.values())
     for message in found:  # the list grows while it is walked
         found.extend(message.nested_types)
-    if place >= len(found):
+    if index >= len(found):
         raise SchemaError(
-            f"The Protobuf schema has {len(found)} message types, and none at the place {place}. "
+            f"The Protobuf schema has {len(found)} message types, and none at the place {index}. "
             "The record was written with another schema than the one it names."
         )
-    return sorted(found, key=lambda message: message.full_name)[place]
+    return sorted(found, key=lambda message: message.full_name)[index]
 
 
 def _root(registered: RegisteredSchema) -> tuple[FileDescriptor, bool]:

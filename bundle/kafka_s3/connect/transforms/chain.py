@@ -148,16 +148,16 @@ def _missing(values: Values, schema: ConnectSchema) -> dict[int, str]:
             return {}
     elif not isinstance(values, Objects):
         return {}
-    places = ((row, _null_place(item, schema)) for row, item in enumerate(values.objects()))
-    return {row: f"{place}: null for a field that is required." for row, place in places if place is not None}
+    nulls = ((row, _null_path(item, schema)) for row, item in enumerate(values.objects()))
+    return {row: f"{path}: null for a field that is required." for row, path in nulls if path is not None}
 
 
-def _null_place(value: Any, schema: ConnectSchema, where: str = "") -> str | None:
+def _null_path(value: Any, schema: ConnectSchema, where: str = "") -> str | None:
     """The first place with a null that the schema does not allow; the whole value may be null."""
     if value is None:
         return where if where and not schema.optional and schema.default is None else None
-    for item, inner, place in _members(value, schema, where):
-        found = _null_place(item, inner, place)
+    for item, inner, path in _members(value, schema, where):
+        found = _null_path(item, inner, path)
         if found is not None:
             return found
     return None
@@ -310,7 +310,7 @@ def _without_nulls(run: Run, out: Decoded) -> Run:
 
 
 def _chosen(step: ChainLink, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_] | None:
-    """Which records of a run a step gets; None where only its predicate can tell, record by record."""
+    """Which records of a run a step gets; None where only its predicate knows, record by record."""
     if step.predicate is None:
         return np.ones(len(run), bool)
     if not isinstance(step.predicate, OfRuns):

@@ -429,8 +429,8 @@ def _may_hold(texts: pa.Array, names: list[str]) -> bool:
     """Whether a document may have a member of one of these names: its text holds the name, or an escape that could mean it."""
     if texts.type != pa.binary():
         return True
-    _, places, content = texts.buffers()
-    first, last = np.frombuffer(places, np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+    _, ends, content = texts.buffers()
+    first, last = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
     data = np.frombuffer(content, np.uint8)[first:last] if content is not None else np.zeros(0, np.uint8)
     return _holds(data, b"\\u") or any(_holds(data, dumps(name).encode()) for name in names)
 

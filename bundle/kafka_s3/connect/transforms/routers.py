@@ -127,11 +127,11 @@ class TombstoneHandler:
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         if record.value is not None:
             return record
-        place = f"{record.topic}-{record.partition} offset {record.offset}"
+        coordinates = f"{record.topic}-{record.partition} offset {record.offset}"
         if self.behavior == "fail":
-            raise Refused(f"A tombstone record was found at {place}.")
+            raise Refused(f"A tombstone record was found at {coordinates}.")
         if self.behavior == "warn":
-            _log.warning("The tombstone record at %s is dropped.", place)
+            _log.warning("The tombstone record at %s is dropped.", coordinates)
         return None
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
@@ -187,8 +187,8 @@ class TimestampRouter:
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with its topic. Refuses one without timestamp."""
         if record.timestamp is None:
-            place = f"{record.topic}-{record.partition} offset {record.offset}"
-            raise Refused(f"Timestamp missing on record: {place}")
+            coordinates = f"{record.topic}-{record.partition} offset {record.offset}"
+            raise Refused(f"Timestamp missing on record: {coordinates}")
         return replace(record, topic=formatted(self.format, record.topic, self.dates.format(record.timestamp)))
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:

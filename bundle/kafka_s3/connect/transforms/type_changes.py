@@ -452,8 +452,8 @@ def written(instants: Longs, layout: Layout) -> pa.Array | None:
         if name.startswith("'"):
             rows[:, at : at + length] = np.frombuffer(name[1:].encode(), np.uint8)
         else:
-            for place in range(length):
-                rows[:, at + place] = numbers[name] // 10 ** (length - 1 - place) % 10 + 48
+            for digit in range(length):
+                rows[:, at + digit] = numbers[name] // 10 ** (length - 1 - digit) % 10 + 48
         at += length
     offsets = np.arange(len(instants) + 1, dtype=np.int32) * width
     return pa.StringArray.from_buffers(len(instants), pa.py_buffer(offsets), pa.py_buffer(rows))

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, read_document, typed
+from kafka_s3.engine.log.formats import check_format
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, SinkError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
@@ -21,7 +22,7 @@ from kafka_s3.store.store import ObjectStore
 
 FORMAT: Final = 1
 LOOK_EVERY_MS: Final = 1000
-_UNREADABLE: Final = "What is asked of the sink cannot be told:"
+_UNREADABLE: Final = "The request to the sink cannot be read:"
 _log = logging.getLogger(__name__)
 
 
@@ -54,10 +55,7 @@ def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
     key = paths.control()
 
     def parse(document: dict[str, Any]) -> Control:
-        if document["format"] > FORMAT:
-            raise LogDamaged(
-                f"Control object {key} has format {document['format']}; this version reads up to {FORMAT}."
-            )
+        check_format(document, f"Control object {key}", newest=FORMAT)
         return typed(Control(**{name: document[name] for name in Control.__dataclass_fields__ if name in document}))
 
     remedy = "Delete it, or pause or resume the sink: both write it anew."
@@ -115,8 +113,17 @@ class CommandChannel:
     def working(self, commands: Control) -> None:
         """The sink works, as asked."""
 
-    def worked(self, lag: Mapping[TopicPartition, int], polled_ms: int | None, open_problems: Sequence[str]) -> None:
-        """Everything answered, and what was due is done; `open_problems` are what is the matter with topics all the same."""
+    def worked(
+        self,
+        lag: Mapping[TopicPartition, int],
+        polled_ms: int | None,
+        open_problems: Sequence[str],
+        *,
+        behind: Sequence[str] = (),
+    ) -> None:
+        """Everything answered, and what was due is done; `open_problems` are what is the matter with topics all the same, `behind` is what
+        cannot follow the log.
+        """
 
     def owes_flush(self, commands: Control) -> bool:
         """Whether a flush is asked for that is not done yet."""
@@ -167,10 +174,17 @@ class ControlChannel(CommandChannel):
         """The heartbeat says that the sink works."""
         self._doing(Phase.RUNNING, commands, "goes on")
 
-    def worked(self, lag: Mapping[TopicPartition, int], polled_ms: int | None, open_problems: Sequence[str]) -> None:
+    def worked(
+        self,
+        lag: Mapping[TopicPartition, int],
+        polled_ms: int | None,
+        open_problems: Sequence[str],
+        *,
+        behind: Sequence[str] = (),
+    ) -> None:
         """The heartbeat has the lag and the problems."""
         own = [f"{_UNREADABLE} {self._unreadable}"] if self._unreadable else []
-        self._heartbeat_writer.worked(lag, polled_ms, open_problems=[*open_problems, *own])
+        self._heartbeat_writer.worked(lag, polled_ms, open_problems=[*open_problems, *own], behind=behind)
 
     def owes_flush(self, commands: Control) -> bool:
         """Whether the heartbeat does not name the request yet."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from typing import Final, TypeVar
 
+from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.commands import Control, read_control
+from kafka_s3.engine.control.damage import DamagedEntries, DamageSearch, DamageWatch, held_text
 from kafka_s3.engine.control.heartbeat import (
     FRESH_INTERVALS,
     Heartbeat,
     Limits,
     Phase,
+    StateSince,
     dead_letters_text,
     delay_text,
     read_heartbeat,
@@ -56,6 +58,8 @@ class SinkState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+WORKS: Final = "works."
+"""The reason of a sink that is well; one that is not says what is wrong instead."""
 POLLING: Final = frozenset({Phase.STARTING, Phase.RUNNING})
 UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
 _MAY_DEGRADE: Final = frozenset({SinkState.PROVISIONING, SinkState.RUNNING, SinkState.STOPPED})
@@ -106,17 +110,24 @@ class SinkSnapshot:
         beat = self.heartbeat
         if beat is None or (beat.looked_ms is None and not beat.lag):
             return Lag()
-        exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.standing
+        exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.open_problems
         return Lag(sum(beat.lag.values()), beat.looked_ms, exact)
+
+    @property
+    def catch_up(self) -> CatchUp | None:
+        """By when a sink that is behind has caught up; None where it is not behind, or nobody is at work."""
+        beat = self.heartbeat
+        return beat.catch_up if beat is not None and beat.alive(self.seen_ms) else None
 
 
 @dataclass(frozen=True, slots=True)
 class SinkHealth:
-    """A state, and why; `concerns` are what is wrong beside it."""
+    """A state, since when (epoch ms, None where nothing says so), and why; `concerns` are what is wrong beside it."""
 
     state: SinkState
     reason: str
     concerns: tuple[str, ...] = ()
+    since_ms: int | None = None
 
     @property
     def well(self) -> bool:
@@ -151,9 +162,35 @@ def health(known: SinkSnapshot, limits: Limits | None = None) -> SinkHealth:
     state, reason = _state(known)
     concerns = tuple(_concerns(known, limits or limits_with(known)))
     if concerns:
-        reason = f"{reason} {_sentence('; '.join(concerns))}"
-        state = SinkState.DEGRADED if heartbeat is not None and state in _MAY_DEGRADE else state
-    return SinkHealth(state, reason, concerns)
+        wrong = _sentence("; ".join(concerns))
+        if heartbeat is not None and state in _MAY_DEGRADE:
+            rest = reason.removeprefix(WORKS).strip()
+            state, reason = SinkState.DEGRADED, f"{wrong} {rest[:1].upper()}{rest[1:]}".strip()
+        else:
+            reason = f"{reason} {wrong}"
+    return SinkHealth(state, reason, concerns, _since_ms(known, state))
+
+
+def state_history(known: SinkSnapshot) -> list[StateSince]:
+    """The states that a sink was in, the newest last: those that it noted itself, and that it is STALE now."""
+    beat = known.heartbeat
+    if beat is None:
+        return []
+    stale = not beat.ended and not beat.alive(known.seen_ms)
+    return [*beat.states, *([StateSince(beat.stale_ms, SinkState.STALE, "no heartbeat any more")] if stale else [])]
+
+
+def own_state(beat: Heartbeat) -> StateSince:
+    """The state of a sink by the heartbeat that it is about to write."""
+    log = None if beat.totals is None else LogState(beat.version, beat.epoch, totals=beat.totals)
+    judged = health(SinkSnapshot(beat.sink, log, heartbeat=beat, seen_ms=beat.beat_ms))
+    why = beat.failure or "; ".join([*judged.concerns, *([beat.warning] if beat.troubled else [])])
+    return StateSince(beat.beat_ms, judged.state, why)
+
+
+def _since_ms(known: SinkSnapshot, state: SinkState) -> int | None:
+    history = state_history(known)
+    return history[-1].at_ms if history and history[-1].state == state else None
 
 
 def limits_with(
@@ -178,7 +215,7 @@ def check_sink(
     max_dead_letters: float | None = None,
 ) -> tuple[str, bool]:
     """How the sink is in a line, and whether it is well by its own limits or those that are given instead. Raises StorageError."""
-    known = snapshot_of(store, paths, seen_ms=seen_ms)
+    known = whole_snapshot_of(store, paths, seen_ms=seen_ms)
     return check_line(known, limits_with(known, lag=max_lag, delay_s=max_delay_s, dead_letters=max_dead_letters))
 
 
@@ -190,7 +227,7 @@ def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, 
 
 def _lag_sentence(known: SinkSnapshot) -> str:
     lag, heartbeat = known.lag, known.heartbeat
-    all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.standing
+    all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.open_problems
     if all_looked_at and lag.records is not None:
         return f"Lag when it ended: {lag.records:,} records."
     if lag.number is None:
@@ -207,7 +244,8 @@ def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
     yield from filter(None, [_lag_text(known, limits.lag)])
     if heartbeat is None:
         return
-    yield from heartbeat.standing
+    yield from heartbeat.open_problems
+    yield from heartbeat.behind
     if heartbeat.lag_grew >= GREW_OFTEN and not heartbeat.ended:
         yield f"it falls behind: after each of the last {heartbeat.lag_grew} looks that followed a commit its lag was higher"
     yield from filter(None, [dead_letters_text(heartbeat.recent, limits), delay_text(heartbeat.delay, limits)])
@@ -264,11 +302,11 @@ def _without_heartbeat(known: SinkSnapshot) -> tuple[SinkState, str]:
     if _nothing_committed(known):
         how = "created, not started yet." if known.configured else "nothing committed, and no heartbeat."
         return SinkState.PROVISIONING, how
-    return SinkState.UNKNOWN, "there is a commit log but no heartbeat: whether it runs cannot be told."
+    return SinkState.UNKNOWN, "there is a commit log but no heartbeat: whether it runs is not known."
 
 
 def _stale(known: SinkSnapshot, heartbeat: Heartbeat) -> str:
-    text = f"last heard of {age(known.seen_ms - heartbeat.beat_ms)} ago (pid {heartbeat.pid} on {heartbeat.host})"
+    text = f"last heartbeat {age(known.seen_ms - heartbeat.beat_ms)} ago (pid {heartbeat.pid} on {heartbeat.host})"
     epoch = known.log.epoch if known.log else 0
     if 0 < heartbeat.epoch < epoch:
         return f"{text}; another driver, without heartbeat, has taken the log over since (epoch {epoch})."
@@ -291,7 +329,7 @@ def _alive(known: SinkSnapshot, heartbeat: Heartbeat) -> tuple[SinkState, str]:
         return SinkState.PROVISIONING, f"started, nothing committed yet.{asked}"
     if heartbeat.phase is Phase.STARTING:
         return SinkState.PROVISIONING, f"starting: it has not claimed its log yet.{asked}"
-    return SinkState.RUNNING, f"works.{asked}"
+    return SinkState.RUNNING, f"{WORKS}{asked}"
 
 
 def _nothing_committed(known: SinkSnapshot) -> bool:
@@ -329,6 +367,17 @@ def snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkS
     return reader.snapshot(frozenset(store.names(paths.root)), reader.heartbeat(), read_log=reader.whole_log)
 
 
+def whole_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot:
+    """The same with the damage of entries that the state does not need any more. Raises StorageError."""
+    return with_damage(snapshot_of(store, paths, seen_ms=seen_ms), DamageSearch(store, paths).find())
+
+
+def with_damage(known: SinkSnapshot, found: Iterable[DamagedEntries]) -> SinkSnapshot:
+    """What the bucket says of a sink, with the damaged entries of its log; what is noted already is not told twice."""
+    texts = [held_text(one.held) if one.text in known.damage else str(one) for one in found]
+    return replace(known, damage=" ".join(filter(None, [known.damage, *texts])))
+
+
 def quick_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot | None:
     """The same at the price of three requests: the log's `progress` and topics may be left out. None where there is no sink.
 
@@ -345,18 +394,25 @@ def quick_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) ->
     return None if OWN.isdisjoint(names) else reader.snapshot(names, heartbeat, read_log=reader.whole_log)
 
 
-def all_snapshots(store: ObjectStore, prefix: str, *, seen_ms: int) -> list[SinkSnapshot]:
-    """A glance at every sink below the prefix, in order of their names. Raises StorageError."""
+def all_snapshots(
+    store: ObjectStore, prefix: str, *, seen_ms: int, watch: DamageWatch | None = None
+) -> list[SinkSnapshot]:
+    """A glance at every sink below the prefix, in order of their names; a `watch` looks for damage in their logs. Raises StorageError."""
+
+    def read(name: str) -> SinkSnapshot | None:
+        paths = StatePaths(prefix, name)
+        known = quick_snapshot_of(store, paths, seen_ms=seen_ms)
+        return known if known is None or watch is None else with_damage(known, watch.of(paths, seen_ms))
+
     with ThreadPool(READERS) as pool:
-        read = partial(quick_snapshot_of, store, seen_ms=seen_ms)
-        found = pool.map(read, (StatePaths(prefix, name) for name in state_folders(store, prefix)))
+        found = pool.map(read, state_folders(store, prefix))
         return [one for one in found if one is not None]
 
 
 def _near(store: ObjectStore, paths: StatePaths, beat: Heartbeat | None) -> tuple[Set[str], Sequence[str]] | None:
     """The names of a sink's objects beside its log, and the keys of the heartbeat's entry and of those since.
 
-    None where the heartbeat does not tell the totals up to its entry, or the entries are many.
+    None where the heartbeat lacks the totals up to its entry, or the entries are many.
     """
     if beat is None or beat.totals is None:
         return None

@@ -71,13 +71,13 @@ class FiledLetter:
 
 @dataclass(frozen=True, slots=True)
 class LetterSelection:
-    """Which dead letters are meant; None is all. `exception` is a class name, whole or its last part.
+    """Which dead letters are meant; None is all, and so are no `topics`. `exception` is a class name, whole or its last part.
 
     `since_ms` (included) and `until_ms` (excluded) are about the time when the record became a dead letter, epoch ms.
     """
 
     stage: str | None = None
-    topic: str | None = None
+    topics: frozenset[str] = frozenset()
     partition: int | None = None
     offset: int | None = None
     exception: str | None = None
@@ -90,7 +90,7 @@ class LetterSelection:
         """Whether a file can hold such letters, judged without reading it."""
         file = candidate.file
         return (
-            self.topic in (None, file.topic)
+            (not self.topics or file.topic in self.topics)
             and self.partition in (None, file.partition)
             and self.entry in (None, candidate.entry)
             and (self.offset is None or file.first_offset <= self.offset <= file.last_offset)

@@ -1,4 +1,4 @@
-"""What does a commit entry say? The log's record of what happened, and its JSON form (format 1; 2 where files wait to be completed)."""
+"""What does a commit entry say? The log's record of what happened, and its JSON form (`formats`)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from kafka_s3.engine.log.formats import PLAIN_FORMAT, REWRITE_FORMAT, WAITING_FORMAT, check_format, format_members
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offsets import Gap, LogEnd, OffsetSet, TopicPartition
 
-FORMAT: Final = 2
-"""The latest form that is read. An entry is written in the oldest form that can say what it says."""
-PLAIN_FORMAT: Final = 1
 LAST_OFFSET: Final = 2**63 - 1
 
 
 class EntryKind(StrEnum):
-    """What an entry records: data written, a driver taking over, a position set by hand, or dead letters settled by hand."""
+    """What an entry records: data written, a driver taking over, a position set by hand, dead letters settled by hand, or objects that take
+    the place of others.
+    """
 
     DATA = "data"
     EPOCH = "epoch"
     POSITION = "position"
     REPLAY = "replay"
+    REWRITE = "rewrite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,20 @@ class WaitingFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Swap:
+    """Objects of a topic-partition, `keys` in the order of their records, in whose place is one other, `by`; blank: nothing is left.
+
+    `records` are the originals'; `digest` is that of the records of `by`, whatever their order, blank where there are none.
+    """
+
+    topic_partition: TopicPartition
+    keys: tuple[str, ...]
+    by: str
+    records: int
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CommitEntry:
     """One entry of the log. `progress` holds the topic-partitions that this entry changes; the log's state is their sum.
 
@@ -75,6 +90,10 @@ class CommitEntry:
 
     In every entry `totals.read = written + dead_letters + skipped`. An entry of kind replay reads nothing: `resolved` are the dead letters
     that it moves to its files or, with no files and a `reason`, to the skipped ones, so its counts of dead letters are negative.
+
+    An entry of kind rewrite reads and writes no record, so that its totals are zero: its `files` take the place of others as `swaps` say,
+    and `erased` are the offsets whose records are in no object any more. `deleted` are earlier entries of that kind whose originals are
+    gone.
     """
 
     version: int
@@ -95,6 +114,16 @@ class CommitEntry:
     resolved: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
     reason: str = ""
     waiting: tuple[WaitingFile, ...] = ()
+    swaps: tuple[Swap, ...] = ()
+    erased: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
+    deleted: tuple[int, ...] = ()
+
+    @property
+    def form(self) -> int:
+        """The oldest form that can say what the entry says."""
+        if self.kind is EntryKind.REWRITE:
+            return REWRITE_FORMAT
+        return WAITING_FORMAT if self.waiting else PLAIN_FORMAT
 
     @property
     def uncompleted(self) -> tuple[DataFile, ...]:
@@ -113,7 +142,7 @@ class CommitEntry:
         progress = self.progress.items()
         epochs = {tp: p.leader_epoch for tp, p in progress if p.leader_epoch is not None}
         document = {
-            "format": FORMAT if self.waiting else PLAIN_FORMAT,
+            **format_members(self.form),
             **{name: getattr(self, name) for name in plain},
             "frontier": _by_topic({tp: p.frontier for tp, p in progress}),
             "written": _by_topic({tp: p.written for tp, p in progress if p.written is not None}),
@@ -133,6 +162,13 @@ class CommitEntry:
         if self.kind is EntryKind.REPLAY:
             resolved = {tp: offsets.ranges for tp, offsets in self.resolved.items()}
             document |= {"resolved": _by_topic(resolved), "reason": self.reason}
+        if self.kind is EntryKind.REWRITE:
+            document |= {
+                "swaps": [swap_document(swap) for swap in self.swaps],
+                "erased": _by_topic({tp: offsets.ranges for tp, offsets in self.erased.items()}),
+                "deleted": self.deleted,
+                "reason": self.reason,
+            }
         if self.waiting:
             document["waiting"] = [{"version": one.version, **file_document(one.file)} for one in self.waiting]
         return json.dumps(document, separators=(",", ":")).encode()
@@ -142,10 +178,7 @@ def read_entry(content: bytes, *, key: str) -> CommitEntry:
     """An entry from its stored form. Raises LogDamaged with the key where it cannot be read, or was written by a later version."""
     try:
         document = json.loads(content)
-        if document["format"] > FORMAT:
-            raise LogDamaged(
-                f"Commit entry {key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to go on."
-            )
+        check_format(document, f"Commit entry {key}")
         return _entry(document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(
@@ -179,7 +212,22 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
         resolved={tp: _offsets(ranges) for tp, ranges in _flat(document.get("resolved", {})).items()},
         reason=document.get("reason", ""),
         waiting=tuple(WaitingFile(file.pop("version"), file_of(file)) for file in document.get("waiting", ())),
+        swaps=tuple(_swap(swap) for swap in document.get("swaps", ())),
+        erased={tp: _offsets(ranges) for tp, ranges in _flat(document.get("erased", {})).items()},
+        deleted=tuple(document.get("deleted", ())),
     )
+
+
+def swap_document(swap: Swap) -> dict[str, Any]:
+    """A swap in its JSON form."""
+    topic, partition = swap.topic_partition
+    plain = {name: getattr(swap, name) for name in ("keys", "by", "records", "digest")}
+    return {"topic": topic, "partition": partition} | plain
+
+
+def _swap(document: dict[str, Any]) -> Swap:
+    plain = {name: document[name] for name in ("by", "records", "digest")}
+    return Swap(TopicPartition(document["topic"], document["partition"]), tuple(document["keys"]), **plain)
 
 
 FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile))

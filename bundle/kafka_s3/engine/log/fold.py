@@ -1,38 +1,59 @@
 """What does the log say, entry after entry? The state that its writer goes on from, and what each entry accounts for, or takes back.
 
 `LogState` is the sum of all entries. `LogFold` is for those who ask what counts, and why (verify, explain, restore): it takes entries in
-order and gives what follows from each, as segments, resets and gaps. What they keep of these is theirs, so that a fold holds no more than
-a position of each topic-partition.
+order and gives what follows from each, as segments, resets, gaps and replacements. What they keep of these is theirs, so that a fold holds
+no more than a position of each topic-partition. `live_objects` is the one answer to which objects hold the log's records.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final
+from typing import Any, Final, TypeAlias
 
-from kafka_s3.engine.log.entry import (
-    FORMAT,
-    LAST_OFFSET,
-    PLAIN_FORMAT,
-    CommitEntry,
-    EntryKind,
-    Progress,
-    read_entry,
-)
+from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, EntryKind, Progress, Swap, read_entry
+from kafka_s3.engine.log.formats import REWRITE_FORMAT, check_format, format_members
 from kafka_s3.model.errors import LogDamaged
-from kafka_s3.model.files import DataFile, Totals, counted
+from kafka_s3.model.files import DataFile, Role, Totals, counted
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 
 BY_HAND: Final = "position"
 """The cause of a gap that no entry declares: a position set by hand skipped its offsets."""
+UNPUBLISHED: Final = "unpublished"
+"""Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to make it from."""
+_WITHOUT_RECORDS: Final = frozenset({Role.DEAD_LETTER, Role.INDEX, Role.POINTER})
 EVERYTHING: Final = OffsetSet(((0, LAST_OFFSET),))
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """Originals of an entry of kind rewrite, committed at that time, that are to be deleted: those of these topic-partitions."""
+
+    committed_at: str
+    topic_partitions: frozenset[TopicPartition]
+
+    def document(self, version: int) -> dict[str, Any]:
+        """As a checkpoint has it."""
+        return {"version": version, "committed_at": self.committed_at, "of": sorted(self.topic_partitions)}
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> Replaced:
+        """From a checkpoint."""
+        return Replaced(document["committed_at"], frozenset(TopicPartition(*one) for one in document["of"]))
+
+    def without(self, topic_partitions: Set[TopicPartition]) -> Replaced:
+        """The same but for some topic-partitions."""
+        return replace(self, topic_partitions=self.topic_partitions - topic_partitions)
+
+
+@dataclass(frozen=True, slots=True)
 class LogState:
-    """What the log says after its last entry. A blank topic id: the topic was looked for, and was not in Kafka yet."""
+    """What the log says after its last entry. A blank topic id: the topic was looked for, and was not in Kafka yet.
+
+    `replaced` are the originals that are to be deleted, by the version of the entry of kind rewrite that replaced them. Where a position
+    goes back they are left alone: what is read again may get their keys. `rewritten`: some entry was of that kind.
+    """
 
     version: int = -1
     epoch: int = 0
@@ -40,6 +61,8 @@ class LogState:
     topic_ids: dict[str, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     cluster_id: str = ""
+    replaced: Mapping[int, Replaced] = field(default_factory=dict)
+    rewritten: bool = False
 
     def after(self, entry: CommitEntry) -> LogState:
         """The state after one more entry."""
@@ -50,7 +73,19 @@ class LogState:
             topic_ids={**self.topic_ids, **entry.topic_ids},
             totals=self.totals.plus(entry.totals),
             cluster_id=entry.cluster_id or self.cluster_id,
+            replaced=self._replaced_after(entry),
+            rewritten=self.rewritten or entry.kind is EntryKind.REWRITE,
         )
+
+    def _replaced_after(self, entry: CommitEntry) -> Mapping[int, Replaced]:
+        new = {topic for topic, id_ in entry.topic_ids.items() if id_ and self.is_recreated(topic, id_)}
+        back = {tp for tp in self.progress if tp.topic in new}
+        moved = (tp for tp in entry.progress if tp in self.progress)
+        back |= {tp for tp in moved if entry.progress[tp].frontier < self.progress[tp].frontier}
+        left = {version: one.without(back) for version, one in self.replaced.items() if version not in entry.deleted}
+        if entry.swaps:
+            left[entry.version] = Replaced(entry.committed_at, frozenset(swap.topic_partition for swap in entry.swaps))
+        return {version: one for version, one in left.items() if one.topic_partitions}
 
     def recounted(self, more_bytes: int) -> LogState:
         """The state after an entry was found to count so many bytes more."""
@@ -70,11 +105,13 @@ def checkpoint_json(state: LogState, last: CommitEntry) -> bytes:
     """A checkpoint as stored: the state, and the last entry as it is."""
     whole = replace(last, progress=state.progress, topic_ids=state.topic_ids, cluster_id=state.cluster_id)
     document = {
-        "format": FORMAT if last.waiting else PLAIN_FORMAT,
+        **format_members(max(last.form, REWRITE_FORMAT if state.rewritten else 0)),
         "entry": json.loads(whole.to_json()),
         "last": json.loads(last.to_json()),
         "totals": asdict(state.totals),
     }
+    if state.rewritten:
+        document["replaced"] = [one.document(version) for version, one in state.replaced.items()]
     return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -82,18 +119,19 @@ def read_checkpoint(content: bytes, *, key: str) -> tuple[LogState, CommitEntry]
     """State and last entry of a checkpoint. Raises LogDamaged with the key where it cannot be read, or is of a later version."""
     try:
         document = json.loads(content)
-        if document.get("format", FORMAT) > FORMAT:
-            raise LogDamaged(
-                f"Checkpoint {key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to go on."
-            )
+        check_format({"format": 0, **document}, f"Checkpoint {key}")
         whole = read_entry(json.dumps(document["entry"]).encode(), key=key)
         last = read_entry(json.dumps(document["last"]).encode(), key=key)
         totals = Totals(**document["totals"])
+        replaced = {one["version"]: Replaced.of(one) for one in document.get("replaced", ())}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(
             f"Checkpoint {key} is damaged ({type(error).__name__}: {error}). Delete it: the commit entries say the same."
         ) from error
-    state = LogState(whole.version, whole.epoch, dict(whole.progress), dict(whole.topic_ids), totals, whole.cluster_id)
+    state = LogState(
+        whole.version, whole.epoch, dict(whole.progress), dict(whole.topic_ids), totals, whole.cluster_id,
+        replaced, rewritten="replaced" in document,
+    )  # fmt: skip
     return state, last
 
 
@@ -168,6 +206,24 @@ class Reset:
         return self.goes_back and (self.recreated or self.frontier < until)
 
 
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Entry `version` puts `file` in the place of the objects of a swap; None: nothing is left of them."""
+
+    version: int
+    committed_at: str
+    swap: Swap
+    file: DataFile | None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose objects they are."""
+        return self.swap.topic_partition
+
+
+Event: TypeAlias = Segment | Reset | Gap | Replacement
+
+
 class LogFold:
     """Takes the entries of a log in order. `frontier` and `topic_ids` are as after the last one; `complete`: none was missing.
 
@@ -185,12 +241,12 @@ class LogFold:
         self.complete = False
         self.sure.clear()
 
-    def add(self, entry: CommitEntry) -> list[Segment | Reset | Gap]:
+    def add(self, entry: CommitEntry) -> list[Event]:
         """What follows from the next entry, in an order in which each may be applied to what is known so far."""
         files: dict[TopicPartition, list[DataFile]] = {}
         for file in entry.files:
             files.setdefault(file.topic_partition, []).append(file)
-        found: list[Segment | Reset | Gap] = [*self._recreated(entry)]
+        found: list[Event] = [*self._recreated(entry)]
         for tp, progress in entry.progress.items():
             if entry.kind is EntryKind.DATA:
                 found.append(self._segment(entry, tp, progress.frontier, files=tuple(files.get(tp, ()))))
@@ -201,6 +257,8 @@ class LogFold:
         found += entry.gaps
         for tp, offsets in entry.resolved.items():
             found.append(self._replay(entry, tp, offsets, files=tuple(files.get(tp, ()))))
+        by_key = {file.key: file for file in entry.files} if entry.swaps else {}
+        found += (Replacement(entry.version, entry.committed_at, swap, by_key.get(swap.by)) for swap in entry.swaps)
         return found
 
     def _recreated(self, entry: CommitEntry) -> Iterator[Reset]:
@@ -236,3 +294,75 @@ class LogFold:
             tp, entry.version, entry.committed_at, first, offsets.until, files,
             skipped=entry.skipped.get(tp, 0), sure=self.complete, resolved=offsets,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LiveObject:
+    """An object that holds records which count, and the entry that names it, with its time.
+
+    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
+    """
+
+    file: DataFile
+    version: int
+    committed_at: str
+    until: int | None = None
+
+
+def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
+    """The objects of a log, by key in the order of its entries, that together hold each of its records once, sidecars among them.
+
+    Left out is what was read again or replaced, what was of a topic before it was recreated, and what was lost. Of Block-GZIP's indexes and
+    pointers, and of dead letter files, all that entries name are given: they hold no records of their own.
+    """
+    fold, live = LogFold(), dict[str, LiveObject]()
+    by_partition: dict[TopicPartition, set[str]] = {}
+    for entry in entries:
+        for event in fold.add(entry):
+            own = by_partition.setdefault(event.topic_partition, set())
+            if isinstance(event, Segment):
+                _add_live(live, own, event.files, event)
+            elif isinstance(event, Replacement):
+                _replace_live(live, own, event)
+            elif isinstance(event, Reset):
+                _cut_live(live, own, event)
+            elif event.cause == UNPUBLISHED:
+                _lose_live(live, own, event)
+    return live
+
+
+def _add_live(
+    live: dict[str, LiveObject], own: set[str], files: Iterable[DataFile], event: Segment | Replacement
+) -> None:
+    for file in files:
+        live.pop(file.key, None)
+        live[file.key] = LiveObject(file, event.version, event.committed_at)
+        own.add(file.key)
+
+
+def _replace_live(live: dict[str, LiveObject], own: set[str], event: Replacement) -> None:
+    for key in event.swap.keys:
+        live.pop(key, None)
+        own.discard(key)
+    if event.file is not None:
+        _add_live(live, own, (event.file,), event)
+
+
+def _cut_live(live: dict[str, LiveObject], own: set[str], reset: Reset) -> None:
+    for key in sorted(own) if reset.goes_back else ():
+        one = live[key]
+        if one.file.role in _WITHOUT_RECORDS or not reset.supersedes(one.file.last_offset + 1):
+            continue
+        if reset.recreated or one.file.first_offset >= reset.frontier:
+            del live[key]
+            own.discard(key)
+        else:
+            live[key] = replace(one, until=min(one.until or reset.frontier, reset.frontier))
+
+
+def _lose_live(live: dict[str, LiveObject], own: set[str], gap: Gap) -> None:
+    for key in sorted(own):
+        file = live[key].file
+        if gap.first <= file.first_offset and file.last_offset <= gap.last and file.role is not Role.DEAD_LETTER:
+            del live[key]
+            own.discard(key)

@@ -36,7 +36,7 @@ from typing import Any, Final
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, WaitingFile, read_entry
 from kafka_s3.engine.log.fold import LogState, checkpoint_json, read_checkpoint
 from kafka_s3.engine.log.reading import last_closed, read_entries
-from kafka_s3.engine.log.rewrites import Rewrite, agree_on_rewrites, gaps_of_lost, has_other_bytes, with_files
+from kafka_s3.engine.log.remade import Remake, agree_on_remade, gaps_of_lost, has_other_bytes, with_files
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import (
     CommitUnknown,
@@ -125,6 +125,14 @@ class CommitLog:
             self._advance(entry)
         return self.state
 
+    def catch_up(self) -> None:
+        """Reads the entries that came since; where none did, that is one small request. Raises LogDamaged, StorageError."""
+        if self.store.head(self.paths.commit(self.state.version + 1)) is None:
+            return
+        for key, entry in read_entries(self.store, self.paths, after=self.state.version):
+            self._check_follows(key, entry)
+            self._advance(entry)
+
     def _newest_checkpoint(self) -> str:
         """The key of the newest checkpoint, blank where there is none; of a long log only those beside its open end are listed."""
         folder = f"{self.paths.root}checkpoints/"
@@ -199,29 +207,29 @@ class CommitLog:
                 _log.info("entry is put again", extra={"facts": {"version": entry.version, "reason": str(error)}})
         else:
             raise CommitUnknown(
-                f"It cannot be told whether commit entry {key} was written: {unknown} {FINDS_OUT}"
+                f"It is not known whether commit entry {key} was written: {unknown} {FINDS_OUT}"
             ) from unknown
         self._advance(entry)
 
-    def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> Published:
-        """Makes the files of the last entry visible, and those that waited; `rewrite` rewrites those whose uploads are gone.
+    def publish(self, entry: CommitEntry, *, remake: Remake) -> Published:
+        """Makes the files of the last entry visible, and those that waited; `remake` makes again those whose uploads are gone.
 
         What fails waits, and keeps nothing else from becoming visible. Raises Fenced, LogDamaged, CommitUnknown.
         """
         entry = self.last if self.last is not None and self.last.commit_id == entry.commit_id else entry
         return self._publish_files(
-            [*entry.waiting, *(WaitingFile(entry.version, file) for file in entry.files)], rewrite
+            [*entry.waiting, *(WaitingFile(entry.version, file) for file in entry.files)], remake
         )
 
-    def publish_waiting(self, topic_partitions: Collection[TopicPartition], *, rewrite: Rewrite) -> Published:
+    def publish_waiting(self, topic_partitions: Collection[TopicPartition], *, remake: Remake) -> Published:
         """The same for the files of these topic-partitions that wait; the others go on waiting."""
         wanted = [one for one in self.waiting if one.file.topic_partition in topic_partitions]
         others = [one for one in self.waiting if one.file.topic_partition not in topic_partitions]
-        found = self._publish_files(wanted, rewrite)
+        found = self._publish_files(wanted, remake)
         self.waiting = (*others, *self.waiting)
         return found
 
-    def _publish_files(self, wanted: Sequence[WaitingFile], rewrite: Rewrite) -> Published:
+    def _publish_files(self, wanted: Sequence[WaitingFile], remake: Remake) -> Published:
         failed, gaps = dict[TopicPartition, SinkError](), list[Gap]()
         gone, left = self._complete_uploads(wanted, failed)
         if gone:
@@ -229,7 +237,7 @@ class CommitLog:
         for (version, tp), files in groupby(gone, key=lambda one: (one.version, one.file.topic_partition)):
             some = list(files)
             try:
-                gaps += self._rewrite(self._entry(version), [one.file for one in some], rewrite)
+                gaps += self._remake(self._entry(version), [one.file for one in some], remake)
             except (Fenced, CommitUnknown, LogDamaged):
                 raise
             except SinkError as error:
@@ -271,11 +279,11 @@ class CommitLog:
                 left += [one for one in pool.each(tried, wave) if one is not None]
         return sorted(gone, key=lambda one: (one.version, one.file.topic_partition, one.file.key)), left
 
-    def _rewrite(self, entry: CommitEntry, gone: list[DataFile], rewrite: Rewrite) -> list[Gap]:
-        """Rewrites files of an entry and completes them. Raises what `rewrite` raises, StorageError."""
+    def _remake(self, entry: CommitEntry, gone: list[DataFile], remake: Remake) -> list[Gap]:
+        """Makes files again of an entry and completes them. raises what `remake` raises, StorageError."""
         facts = {"version": entry.version, "files": [file.key for file in gone]}
         _log.warning("uploads are gone, their files are made again", extra={"facts": facts})
-        made = rewrite(entry, gone)
+        made = remake(entry, gone)
         files = self._recounted(entry, made.files)
         try:
             for file in files:
@@ -292,7 +300,7 @@ class CommitLog:
         """The files to complete; where their bytes are others than before, the entry, and the last one, say so from now on."""
         if not has_other_bytes(entry, made):
             return made
-        files = agree_on_rewrites(self.store, self.paths, entry, made=made)
+        files = agree_on_remade(self.store, self.paths, entry, made=made)
         counted = with_files(entry, files)
         self.store.put(self.paths.commit(entry.version), counted.to_json())
         self.state = self.state.recounted(counted.totals.bytes - entry.totals.bytes)
@@ -336,7 +344,7 @@ class CommitLog:
             raise CommitUnknown(f"Commit entry {key} was refused as existing, but is not there.") from error
         except StorageUnavailable as error:
             # not to be tried again as it is: our own entry would be met as a stranger's
-            raise CommitUnknown(f"It cannot be told who wrote commit entry {key}: {error} {FINDS_OUT}") from error
+            raise CommitUnknown(f"It is not known who wrote commit entry {key}: {error} {FINDS_OUT}") from error
         if found.commit_id != entry.commit_id:
             _log.info("fenced", extra={"facts": {"epoch": entry.epoch, "by_epoch": found.epoch, "by": found.driver}})
             raise Fenced(

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from kafka_s3.engine.log.entry import CommitEntry, read_entry
+from kafka_s3.engine.log.formats import check_format
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.process import ThreadPool
@@ -127,10 +128,7 @@ def last_closed(store: ObjectStore, paths: StatePaths) -> int:
 def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
     try:
         document = json.loads(content)
-        if document["format"] > FORMAT:
-            raise LogDamaged(
-                f"{key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to use it."
-            )
+        check_format(document, key, newest=FORMAT)
         found = Manifest(tuple(_stretch(one) for one in document["stretches"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(f"{key} cannot be read ({type(error).__name__}). {remedy}") from error

@@ -1,89 +1,88 @@
-"""What does an entry say of objects that had to be rewritten, or could not be? Parts and size of what is there now, and gaps.
+"""How does somebody who does not own the log have objects take the place of others? By a request, which its owner turns into an entry.
 
-A compressed file that was kept open between tasks has other bytes than one that is written in one go; what reads by size (`verify`, Delta
-tables) would take the object for one that was overwritten. So the entry is put again, with the same commit id, before the new uploads are
-completed. While a driver is being replaced two may rewrite the same object:
-`<state.prefix>/<sink>/again/%020d-<hash of the lost upload>.json` is put with `If-None-Match: *` first, and the facts that are there count
-for both.
+Only the driver that owns the log writes entries, so that nothing else has to be proven of them. Whoever has made objects from others (a
+`compact` in another process, say) leaves their uploads uncompleted, and puts a request beside the log: the entry as it shall be, with the
+last version that its maker knew. The owner compares it with the entries since (`obstacle`) and either commits it or ends its uploads. A
+request may be looked at by several drivers, one of them being replaced: an obstacle once found is one for all, and an entry with the
+request's id says that it is done.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from enum import StrEnum
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, file_document, file_of
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.errors import PreconditionFailed
-from kafka_s3.model.files import DataFile, Role, counted
-from kafka_s3.model.offsets import Gap, OffsetSet
-from kafka_s3.store.store import ObjectStore, abort_uploads
-
-UNPUBLISHED: Final = "unpublished"
-"""Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to rewrite it from."""
-_HOLDING: Final = frozenset({Role.VALUE, Role.KEY, Role.DEAD_LETTER})
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed
+from kafka_s3.model.files import DataFile
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.store.store import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """Files that were rewritten, with their new uploads, and those that are lost: neither upload nor records are there any more.
+class RequestState(StrEnum):
+    """What is to become of a request."""
 
-    A file that is in neither is left out on purpose: its records are going to be read again.
+    OPEN = "open"
+    DONE = "done"
+    REFUSED = "refused"
+
+
+def ask_for_rewrite(store: ObjectStore, paths: StatePaths, entry: CommitEntry) -> None:
+    """Asks for an entry of kind rewrite, whose `version` is the last one that its maker knew. Raises StorageError."""
+    with suppress(PreconditionFailed):  # nobody else has its id: the answer was lost
+        store.put_new(paths.rewrite_request(entry.commit_id), entry.to_json())
+
+
+def rewrite_requests(store: ObjectStore, paths: StatePaths) -> Iterator[tuple[str, CommitEntry]]:
+    """The requests that are there, with their keys; their uploads are left alone by whoever cannot commit them.
+
+    Raises LogDamaged, StorageError.
     """
-
-    files: Sequence[DataFile] = ()
-    lost: Sequence[DataFile] = ()
-
-
-Rewrite = Callable[[CommitEntry, list[DataFile]], Rewritten]
-"""Rewrites files of an entry whose uploads are gone. Raises OffsetsLost, CommitError where that cannot be done."""
-
-
-def with_files(entry: CommitEntry, files: Iterable[DataFile]) -> CommitEntry:
-    """The entry with these in place of its own of the same keys, and totals to match."""
-    rewritten = {file.key: file for file in files}
-    found = tuple(rewritten.get(file.key, file) for file in entry.files)
-    more = sum(file.bytes for file in counted(found)) - sum(file.bytes for file in counted(entry.files))
-    return replace(entry, files=found, totals=replace(entry.totals, bytes=entry.totals.bytes + more))
-
-
-def has_other_bytes(entry: CommitEntry, made: Iterable[DataFile]) -> bool:
-    """Whether an object that was rewritten differs from the one that the entry counts."""
-    before = {file.key: file for file in entry.files}
-    pairs = ((file, before[file.key]) for file in made)
-    return any((file.upload.parts, file.bytes) != (old.upload.parts, old.bytes) for file, old in pairs)
-
-
-def agree_on_rewrites(
-    store: ObjectStore, paths: StatePaths, entry: CommitEntry, *, made: Iterable[DataFile]
-) -> list[DataFile]:
-    """What counts of files that were rewritten: ours, or those of a driver that was first; then our uploads end. Raises StorageError."""
-    before = {file.key: file for file in entry.files}
-    found = []
-    for file in made:
-        lost = hashlib.sha256(before[file.key].upload.id.encode()).hexdigest()
-        key = paths.rewrite(entry.version, lost)
+    for info in store.list(paths.rewrite_requests()):
         try:
-            store.put_new(key, json.dumps(file_document(file), separators=(",", ":")).encode())
-        except PreconditionFailed:
-            first = file_of(json.loads(store.get(key)))
-            if first.upload.id != file.upload.id:
-                abort_uploads(store, [file])
-            file = first
-        found.append(file)
-    return found
+            entry = read_entry(store.get(info.key), key=info.key)
+        except ObjectMissing:  # its owner was faster
+            continue
+        yield info.key, replace(entry, files=tuple(_inherited(file) for file in entry.files))
 
 
-def gaps_of_lost(entry: CommitEntry, lost: Sequence[DataFile]) -> list[Gap]:
-    """The offsets of an entry's records that lost files held; sidecars of a file that is there hold no records of their own."""
-    spans = {(file.topic_partition, file.first_offset, file.last_offset) for file in lost if file.role in _HOLDING}
-    gaps: list[Gap] = []
-    for tp, first, last in sorted(spans):
-        whole = OffsetSet(((first, last),))
-        replayed = entry.kind is EntryKind.REPLAY
-        inside = entry.resolved.get(tp, whole).since(first).before(last + 1) if replayed else whole
-        gaps += [Gap(*tp, *ends, UNPUBLISHED) for ends in inside.ranges]
-    return gaps
+def _inherited(file: DataFile) -> DataFile:
+    return replace(file, upload=replace(file.upload, inherited=True))
+
+
+def judge_request(request: CommitEntry, since: Iterable[CommitEntry]) -> tuple[RequestState, str]:
+    """What is to become of a request, and why it is refused; `since` are all entries behind the version that its maker knew."""
+    entries = list(since)
+    if any(entry.commit_id == request.commit_id for entry in entries):
+        return RequestState.DONE, ""
+    why = next(filter(None, (_obstacle(request, entry) for entry in entries)), "")
+    return (RequestState.REFUSED, why) if why else (RequestState.OPEN, "")
+
+
+def _obstacle(request: CommitEntry, entry: CommitEntry) -> str:
+    """Why a request does not hold any more after an entry, blank where it does."""
+    mine = {swap.topic_partition for swap in request.swaps}
+    if entry.kind is EntryKind.REWRITE:
+        taken = {key for swap in entry.swaps for key in swap.keys}
+        both = [key for swap in request.swaps for key in swap.keys if key in taken]
+        return f"Entry {entry.version} has replaced {both[0]} already." if both else ""
+    moved = _moved(entry) & mine
+    return f"Entry {entry.version} has set the position of {min(moved)}." if moved else ""
+
+
+def _moved(entry: CommitEntry) -> set[TopicPartition]:
+    """The topic-partitions whose earlier objects may count no more after an entry."""
+    moved = {gap.topic_partition for gap in entry.gaps}
+    if entry.kind is EntryKind.POSITION:
+        moved |= set(entry.progress)
+    topics = {topic for topic, topic_id in entry.topic_ids.items() if topic_id}
+    return moved | {tp for tp in entry.progress if tp.topic in topics}
+
+
+def originals(entry: CommitEntry, topic_partitions: Iterable[TopicPartition]) -> Sequence[str]:
+    """The keys of the objects of these topic-partitions that an entry of kind rewrite has replaced."""
+    wanted = set(topic_partitions)
+    return [key for swap in entry.swaps if swap.topic_partition in wanted for key in swap.keys]

@@ -36,9 +36,17 @@ class StatePaths:
         """The key of the marker that names the last entry of an epoch whose objects are visible."""
         return f"{self.root}published/{epoch:020d}.json"
 
-    def rewrite(self, version: int, lost: str) -> str:
-        """The key of what counts of a rewritten object of entry `version`; `lost` is a digest of the id of the upload that was gone."""
+    def remade(self, version: int, lost: str) -> str:
+        """The key of what counts of an object of entry `version` that was made again; `lost` is a digest of the lost upload's id."""
         return f"{self.root}again/{version:020d}-{lost}.json"
+
+    def rewrite_requests(self) -> str:
+        """The folder of rewrites that are asked for and not in the log yet, with a trailing slash."""
+        return f"{self.root}rewrites/"
+
+    def rewrite_request(self, commit_id: str) -> str:
+        """The key of one: `commit_id` is that of the entry that it is to become."""
+        return f"{self.rewrite_requests()}{commit_id}.json"
 
     def dead_letters_of(self, topic: str) -> str:
         """The folder of a topic's dead letter files, with a trailing slash."""

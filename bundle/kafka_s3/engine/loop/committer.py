@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog, Published, mark_published
-from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
+from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.model.errors import CommitError, Fenced, KafkaUnavailable, OffsetsLost, SinkError, StorageError
 from kafka_s3.model.files import DataFile, Role
@@ -73,7 +73,7 @@ class Committer:
     """
 
     log: CommitLog
-    rewrite: Rewrite
+    remake: Remake
     followers: Followers = field(default_factory=Followers)
     observer: Observer = field(default_factory=Observer)
     phases: PhaseTimes = field(default_factory=PhaseTimes)
@@ -117,7 +117,7 @@ class Committer:
         """Tries once more to make the waiting files of these topic-partitions visible. Raises as `publish`."""
         if not topic_partitions or self.log.last is None:
             return
-        found = self.log.publish_waiting(topic_partitions, rewrite=self.rewrite)
+        found = self.log.publish_waiting(topic_partitions, remake=self.remake)
         self._report_waiting(found)
         gaps = self._settled(self.log.last, found)
         if gaps:
@@ -150,7 +150,7 @@ class Committer:
         Gives what it lost. Raises Fenced, CommitError, StorageError, and what `waits` raises.
         """
         if self._visible[0] != entry.commit_id:
-            found = self.log.publish(entry, rewrite=self.rewrite)
+            found = self.log.publish(entry, remake=self.remake)
             self._report_waiting(found)
             self._visible = entry.commit_id, found
         return self._settled(entry, self._visible[1])
@@ -188,25 +188,25 @@ class Committer:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Makes files again whose uploads are gone, those of replayed dead letters by `rewrite_replays`. `lost`: fail, or gap, under which what
-    cannot be made is lost (`behavior.on.lost.offsets`).
+    """Makes files again whose uploads are gone: of entries of some kinds by `remakes`, all others from Kafka. `lost`: fail, or gap, under
+    which what cannot be made is lost (`behavior.on.lost.offsets`).
     """
 
     brokers: Brokers
     source: Source
     store: ObjectStore
     lost: str
-    rewrite_replays: Rewrite | None = None
+    remakes: Mapping[EntryKind, Remake] = field(default_factory=dict)
 
-    def __call__(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+    def __call__(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
         """The files of an entry, made again. Raises OffsetsLost, CommitError, KafkaUnavailable."""
-        if entry.kind is EntryKind.REPLAY and self.rewrite_replays is not None:
+        if entry.kind in self.remakes:
             try:
-                return self.rewrite_replays(entry, gone)
+                return self.remakes[entry.kind](entry, gone)
             except OffsetsLost:
-                if self.lost == "fail":
+                if self.lost == "fail" or entry.kind is EntryKind.REWRITE:
                     raise
-                return Rewritten(lost=gone)
+                return Remade(lost=gone)
         lost = beyond_recovery(gone, self.brokers)
         if lost and self.lost == "fail":
             raise OffsetsLost(
@@ -214,7 +214,7 @@ class Recovery:
                 f"{files_text(lost)}. If the objects were published and then removed, or are not needed, start with "
                 "behavior.on.lost.offsets=gap, or move the position (kafka-s3 position set): either records a gap and goes on."
             )
-        return Rewritten(self._from_kafka(entry, [file for file in gone if file not in lost]), lost)
+        return Remade(self._from_kafka(entry, [file for file in gone if file not in lost]), lost)
 
     def _from_kafka(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
         """New uploads of the files `gone`, with the records that the entry gives them: each one's range is read again, for it alone."""
@@ -244,7 +244,7 @@ class Recovery:
 
 
 def beyond_recovery(gone: Iterable[DataFile], brokers: Brokers) -> list[DataFile]:
-    """The files whose records Kafka does not have any more. Raises KafkaUnavailable where it cannot tell."""
+    """The files whose records Kafka does not have any more. Raises KafkaUnavailable where it cannot know."""
     wanted = list(gone)
     topics = brokers.describe(sorted({file.topic for file in wanted}))
     there = {TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions}
@@ -262,13 +262,13 @@ def files_text(files: Iterable[DataFile]) -> str:
 
 def _values_of(file: DataFile, entry: CommitEntry) -> DataFile:
     """The object of values that belongs to a file of the entry; the file itself where there is none."""
-    place = (file.topic_partition, file.encoded_partition, file.first_offset)
+    identity = (file.topic_partition, file.encoded_partition, file.first_offset)
     return next(
         (
             other
             for other in entry.files
             if other.role is Role.VALUE
-            and (other.topic_partition, other.encoded_partition, other.first_offset) == place
+            and (other.topic_partition, other.encoded_partition, other.first_offset) == identity
         ),
         file,
     )

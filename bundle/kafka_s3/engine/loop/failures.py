@@ -201,7 +201,7 @@ def at_once(work: Callable[[], Outcomes]) -> Future[Outcomes]:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A read on its way: when it began (epoch ms), and where its topic-partitions stood then."""
+    """A read on its way: when it began (epoch ms), and the positions of its topic-partitions then."""
 
     started_ms: int
     before: Mapping[TopicPartition, PartitionState]

@@ -15,6 +15,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import Fenced, SinkError
 from kafka_s3.model.protocols import Observer
+from kafka_s3.model.timing import iso_time
 
 REST: Final = 9
 
@@ -49,6 +50,15 @@ class RequiredFollower(Protocol):
 
 
 @runtime_checkable
+class HinderedFollower(Protocol):
+    """A follower that knows what it cannot follow: an error is over with the next call that succeeds, and this is not."""
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What it cannot follow, why, and since when, as long as that lasts; without its name. Asks nobody."""
+
+
+@runtime_checkable
 class DeadLetterReporter(Protocol):
     """A follower that is also given the record at which a topic-partition stops: no entry will have it."""
 
@@ -69,7 +79,20 @@ class Followers:
     group: Follower | None = None
     _behind: set[str] = field(default_factory=set)
     _failed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _troubles: dict[str, tuple[int, str]] = field(default_factory=dict)
     _mirrored: int = -1
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What cannot follow the log, why, and since when, as long as that lasts."""
+        found: list[str] = []
+        for one in (*self.all, *([self.group] if self.group is not None else [])):
+            if isinstance(one, HinderedFollower):
+                found += [f"{one.name}: {problem}" for problem in one.problems]
+            elif one.name in self._troubles:
+                since_ms, why = self._troubles[one.name]
+                found.append(f"{one.name}, since {iso_time(since_ms, 'seconds')}: {why}")
+        return tuple(found)
 
     def catch_up(self, log: CommitLog) -> None:
         """Lets all catch up, unless files wait. Raises Fenced; else what one raises that must succeed, once all were called."""
@@ -91,7 +114,7 @@ class Followers:
         except Fenced:
             raise
         except SinkError as error:
-            self.observer.warned(f"{self.group.name}: {error} They are told after the next round.")
+            self.observer.follower_warned(f"{self.group.name}: {error} They follow after the next round.")
 
     def report(self, letters: Sequence[DeadLetter]) -> None:
         """Reports records at which topic-partitions stop to those that report dead letters."""
@@ -100,7 +123,7 @@ class Followers:
                 try:
                     reporter.report(letters)
                 except SinkError as failed:  # what stops the topic-partition is the record
-                    self.observer.warned(f"{reporter.name}: {failed}")
+                    self.observer.follower_warned(f"{reporter.name}: {failed}")
 
     def _catch_up(self, followers: Sequence[Follower], log: CommitLog) -> None:
         refused: SinkError | None = None
@@ -122,7 +145,7 @@ class Followers:
                 if required:
                     refused = error
                 else:
-                    self.observer.warned(f"{follower.name}: {error} It catches up at the next chance.")
+                    self.observer.follower_warned(f"{follower.name}: {error} It catches up at the next chance.")
         if refused is not None:
             raise refused
 
@@ -135,7 +158,10 @@ class Followers:
         called_ms = log.clock_ms()
         try:
             follower.catch_up(log)
-        except SinkError:
+        except SinkError as error:
             failed_ms = log.clock_ms()
             self._failed[follower.name] = failed_ms, failed_ms - called_ms
+            since_ms, _ = self._troubles.get(follower.name, (failed_ms, ""))
+            self._troubles[follower.name] = since_ms, str(error)
             raise
+        self._troubles.pop(follower.name, None)

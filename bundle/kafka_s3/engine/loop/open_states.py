@@ -1,7 +1,7 @@
 """What have tasks left in the bucket? Open files that go on where the last task stopped, and what nobody needs: the driver's side of both.
 
 The commit log does not know of them. The hint that is written here holds for a topic-partition as long as the log's frontier, the topic and
-the configuration are those it was written for, and Kafka's log is still the one that was read (`topics.py` asks the brokers at each look);
+the configuration are those it was written for, and Kafka's log is still the one that was read (`topics.py` asks the brokers at each poll);
 the task looks at the state itself. Whatever does not hold is dropped with one line that says why, and the tail is read again from the
 frontier.
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final
 
-from kafka_s3.connect.naming.keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys, last_of_rewritten
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.planner import PartitionState
@@ -106,7 +106,8 @@ class Leftovers:
         for prefix in dict.fromkeys(prefixes):
             for upload in self.store.pending(prefix):
                 owner = self.keys.owner(upload.key, topics) or self.log.paths.dead_letters_owner(upload.key)
-                if owner is not None and owner in suspects:
+                by_a_task = last_of_rewritten(upload.key) is None
+                if owner is not None and owner in suspects and by_a_task:
                     yield owner, upload
 
     def _stale(
@@ -283,7 +284,7 @@ class OpenStates:
             raise
         except StorageError as error:
             self.observer.warned(
-                f"Open files are not kept, and each look reads their records again: {error} Grant s3:DeleteObject on "
+                f"Open files are not kept, and each poll reads their records again: {error} Grant s3:DeleteObject on "
                 f"{folder}*, or set tail.state.enable=false."
             )
             return False
@@ -315,7 +316,7 @@ class OpenStates:
         if log.topic_ids.get(noted.topic_partition.topic, "") != noted.topic_id:
             return "they are of another topic of that name"
         if noted.state.frontier != found.frontier:
-            return f"they begin at offset {noted.state.frontier}, and the sink stands at {found.frontier}"
+            return f"they begin at offset {noted.state.frontier}, and the sink is at {found.frontier}"
         examined, recorded = noted.state.examined, log.progress[noted.topic_partition].recorded
         if noted.recorded is not None and noted.recorded.before(examined) != recorded.before(examined):
             return "the position was set since, and dead letters that they do without are tried again"

@@ -61,6 +61,7 @@ class Behaviour:
     `retry_timeout_ms`: how long a schema registry may be away, -1 without limit. `dead_letter_ratio`: the share of a batch's records that
     may become dead letters; 1 is no limit. `max_files`: about how many files one task closes and one entry holds.
     `stop_scope`: sink or partition, how far it reaches that a topic-partition stops; `backoff`: the pauses of one that is tried again.
+    `rewrite_grace_ms`: how long objects stay in the bucket that others have taken the place of.
     """
 
     sink: str
@@ -76,6 +77,7 @@ class Behaviour:
     dead_letter_ratio: float = 1.0
     max_files: int = 5000
     stop_scope: str = "partition"
+    rewrite_grace_ms: int = 86_400_000
     backoff: Backoff = field(default_factory=lambda: Backoff(0, 0))
 
 

@@ -1,4 +1,4 @@
-"""How long does a sink run? Until it is told to stop, or until it has drained what was there when it started; it pauses when asked to."""
+"""How long does a sink run? Until it is asked to stop, or until it has drained what was there when it started; it pauses when asked to."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _ended(answered: bool, sink: Sink, interruption: Interruption) -> PollEnd:
         return PollEnd.UNANSWERED
     if interruption.happened:
         return PollEnd.INTERRUPTED
-    interruption.channel.worked(sink.topics.lag(), sink.polled_ms, sink.open_problems)
+    interruption.channel.worked(sink.topics.lag(), sink.polled_ms, sink.open_problems, behind=sink.followers.problems)
     return PollEnd.DONE
 
 

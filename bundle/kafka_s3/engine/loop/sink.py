@@ -29,12 +29,13 @@ from typing import Final
 from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.rewrites import Rewrite
+from kafka_s3.engine.log.remade import Remake
 from kafka_s3.engine.loop.committer import Committer, PhaseTimes, Recovery
 from kafka_s3.engine.loop.failures import Background, Outage, PartitionFailures, Retries, Retry, at_once
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.loop.open_states import Leftovers, OpenStates
 from kafka_s3.engine.loop.planner import Behaviour, PartitionState, assignment, committed, plan, waves
+from kafka_s3.engine.loop.rewrites import Rewrites
 from kafka_s3.engine.loop.topics import Resume, Topics, check_cluster
 from kafka_s3.engine.task.dead_letters import LIMIT_FROM, excess
 from kafka_s3.model.errors import (
@@ -94,7 +95,7 @@ class Sink:
         data_keys: DataKeys,
         observer: Observer,
         resume: Resume | None = None,
-        rewrite_replays: Rewrite | None = None,
+        remakes: Mapping[EntryKind, Remake] | None = None,
         open_states: OpenStates | None = None,
         background: Background = at_once,
     ) -> None:
@@ -110,12 +111,13 @@ class Sink:
         self._outage = Outage(behaviour.lost, observer, clock_ms, self.failures.is_final)
         self.committer = Committer(
             log,
-            Recovery(brokers, source, store, behaviour.lost, rewrite_replays),
+            Recovery(brokers, source, store, behaviour.lost, remakes or {}),
             followers,
             observer,
             self._phases,
             lambda tp, error: self._note_failures({tp: error}),
         )
+        self.rewrites = Rewrites(log, self.committer.commit, observer.warned, behaviour.rewrite_grace_ms)
         self.topics = Topics(
             behaviour,
             brokers,
@@ -164,6 +166,7 @@ class Sink:
         def work() -> None:
             self._finish_round()
             self._publish_waiting()
+            self.rewrites.attend()
             self.followers.catch_up_late(self.log)
             self.poll()
             while self.commit_due(go_on):
@@ -180,6 +183,7 @@ class Sink:
         """Works until nothing that was delivered can close a file any more; with `close` the open tail is closed too."""
         self._finish_round()
         self._publish_waiting()
+        self.rewrites.attend()
         while self.commit_due(go_on):
             pass
         while self.run_waves([assignment(s) for s in self._ready() if s.unexamined], go_on):
@@ -411,7 +415,7 @@ class Sink:
         try:
             if isinstance(error, OffsetsLost) and state is not None and self.topics.ends_before(assignment(state)):
                 return KafkaUnavailable(f"A log was truncated while it was to be read. {error}")
-        except KafkaUnavailable as away:  # so nobody can tell
+        except KafkaUnavailable as away:  # so nobody knows
             return away
         return error
 
@@ -573,13 +577,13 @@ def _progress(report: TaskReport, before: Progress) -> Progress:
 def log_reports(reports: Sequence[TaskReport]) -> None:
     """What tasks did, and which files they closed for what reason."""
     for report in reports:
-        place = {"partition": str(report.topic_partition)}
+        coordinates = {"partition": str(report.topic_partition)}
         facts = {name: getattr(report, name) for name in ("start", "until", "read", "frontier")}
         counts = {"files": len(report.files), "dead_letters": len(report.dead), "skipped": report.skipped}
-        _log.debug("task done", extra={"facts": {**place, **facts, **counts, "pending": report.tail.records}})
+        _log.debug("task done", extra={"facts": {**coordinates, **facts, **counts, "pending": report.tail.records}})
         for file in report.files:
             content = {"key": file.key, "reason": str(file.reason), "role": str(file.role), "records": file.records}
-            offsets = {"bytes": file.bytes, **place, "first": file.first_offset, "last": file.last_offset}
+            offsets = {"bytes": file.bytes, **coordinates, "first": file.first_offset, "last": file.last_offset}
             _log.debug("file closed", extra={"facts": content | offsets})
 
 
@@ -598,12 +602,15 @@ def stop_errors(reports: Sequence[TaskReport], *, sink: str) -> dict[TopicPartit
 
 def _stop_error(report: TaskReport, sink: str, leniency: str) -> RecordError:
     reason = (report.failure or "").removesuffix(".")
-    place: dict[str, str | int] = {"topic": report.topic_partition.topic, "partition": report.topic_partition.partition}
-    place |= zip(("stage", "offset"), report.failed_at or (), strict=False)
+    coordinates: dict[str, str | int] = {
+        "topic": report.topic_partition.topic,
+        "partition": report.topic_partition.partition,
+    }
+    coordinates |= zip(("stage", "offset"), report.failed_at or (), strict=False)
     return RecordError(
         f"Sink {sink} cannot pass over {reason}. Nothing of this batch of {report.topic_partition} was committed: its next offset is "
         f"{report.start}. Correct the data or the configuration. {leniency} {report.remedy}",
-        place,
+        coordinates,
     )
 
 

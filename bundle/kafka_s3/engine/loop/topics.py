@@ -48,11 +48,15 @@ class Backlog:
                 frontier, since_ms = before.get(tp, (one.frontier, now_ms))
                 open_ms = since_ms if frontier == one.frontier else now_ms
                 self._open[tp] = one.frontier, open_ms
-            here, rest = TopicBacklog(one.lag, one.waiting_ms, open_ms), found.get(tp.topic, TopicBacklog(0))
+            here, rest = (
+                TopicBacklog(one.lag, one.waiting_ms, open_ms, one.unexamined),
+                found.get(tp.topic, TopicBacklog(0)),
+            )
             found[tp.topic] = TopicBacklog(
                 rest.records + here.records,
                 _earlier(rest.unread_since_ms, here.unread_since_ms),
                 _earlier(rest.open_since_ms, here.open_since_ms),
+                rest.unread + here.unread,
             )
         return found
 
@@ -126,8 +130,8 @@ class Topics:
         heads = {tp: min(end.offset, self._damaged.get(tp, end.offset)) for tp, end in ends.items()}
         self._note_silent(self.partition_states.keys() - heads.keys())
         short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
-        again = self._stop_recreated(self.brokers.describe(sorted(short)).values())
-        cut = self._cut_logs(ends, again)
+        recreated = self._stop_recreated(self.brokers.describe(sorted(short)).values())
+        cut = self._cut_logs(ends, recreated)
         for tp, head in heads.items():
             if tp not in self.partition_states:
                 continue
@@ -135,7 +139,7 @@ class Topics:
             if self.has_stopped(tp):  # only how far it is behind is of interest
                 self.partition_states[tp] = delivered(state, now, head, self.behaviour.readiness)
                 continue
-            if tp.topic not in again and same < state.frontier:
+            if tp.topic not in recreated and same < state.frontier:
                 self._lost_below_frontier(tp, state.frontier, same, head)
             elif same < state.seen:
                 self._lost_above_frontier(state, same, head)
@@ -144,7 +148,7 @@ class Topics:
                 state = replace(state, leader_epoch=epoch, open_epoch=epoch)
             self.partition_states[tp] = delivered(state, now, head, self.behaviour.readiness)
 
-    def _cut_logs(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, int]:
+    def _cut_logs(self, ends: Mapping[TopicPartition, LogEnd], recreated: Set[str]) -> dict[TopicPartition, int]:
         """Up to which offset the logs are what was known of them, of those that were cut: a new leader may not have all of it."""
         known = {tp: self.partition_states[tp].known for tp in ends.keys() & self.partition_states.keys()}
         cut: dict[TopicPartition, int] = {}
@@ -152,7 +156,9 @@ class Topics:
             asked = {
                 tp: proofs[proof]
                 for tp, proofs in known.items()
-                if tp.topic not in again and proof < len(proofs) and proofs[proof].epoch not in (None, ends[tp].epoch)
+                if tp.topic not in recreated
+                and proof < len(proofs)
+                and proofs[proof].epoch not in (None, ends[tp].epoch)
             }
             for tp, at in self.brokers.cut_before(asked).items():
                 cut[tp] = min(at, cut.get(tp, at))
@@ -273,8 +279,8 @@ class Topics:
         """The assignments whose first unread record Kafka still has; the others stop, or go on behind a recorded gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
-        again = self._stop_recreated(topics.values())
-        due = [a for a in due if a.topic_partition.topic in topics and a.topic_partition.topic not in again]
+        recreated = self._stop_recreated(topics.values())
+        due = [a for a in due if a.topic_partition.topic in topics and a.topic_partition.topic not in recreated]
         if not due:
             return []
         starts = self.brokers.starts([a.topic_partition for a in due])
@@ -303,9 +309,7 @@ class Topics:
         for tp in gone:
             state = self.partition_states.pop(tp)
             unread = f", {state.lag} offsets before its end" if state.lag else ""
-            self.observer.warned(
-                f"{tp} is not in Kafka any more: left out. The sink stands at {state.frontier}{unread}."
-            )
+            self.observer.warned(f"{tp} is not in Kafka any more: left out. The sink is at {state.frontier}{unread}.")
 
     def intervals_reached(self) -> set[TopicPartition]:
         """Topic-partitions where the brokers' time index shows a record past the rotation interval of the open tail."""
@@ -390,10 +394,10 @@ class Topics:
 
     def _stop_recreated(self, topics: Iterable[Topic]) -> set[str]:
         """The names of the topics that are not those that the log knows; their topic-partitions stop, or begin anew."""
-        again = [topic for topic in topics if self.log.state.is_recreated(topic.name, topic.id)]
-        for topic in again:
+        recreated = [topic for topic in topics if self.log.state.is_recreated(topic.name, topic.id)]
+        for topic in recreated:
             self._recreated(topic)
-        return {topic.name for topic in again}
+        return {topic.name for topic in recreated}
 
     def _recreated(self, topic: Topic) -> None:
         before = [tp for tp in self.log.state.progress if tp.topic == topic.name]

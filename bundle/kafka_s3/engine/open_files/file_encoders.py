@@ -69,10 +69,10 @@ def projected(values: Values, record: ConnectSchema, file: ConnectSchema) -> tup
         if table is not None:
             return StructColumns(table), []
     items, bad = [], []
-    fit = PROJECTIONS(record, file)
+    project = PROJECTIONS(record, file)
     for row, value in enumerate(values.objects()):
         try:
-            items.append(fit(value))
+            items.append(project(value))
         except SchemaError as error:
             bad.append((row, str(error)))
     return Objects(items), bad

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.converters.whole_records import RecordDecoder
-from kafka_s3.connect.naming.keys import ObjectNames, RewrittenNames
+from kafka_s3.connect.naming.keys import ObjectNames, RemadeNames
 from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.connect.schemas.expansion import TooManyValues
@@ -151,7 +151,7 @@ def _in_forms_of(formats: Mapping[Role, Format], run: Run) -> Run | Failure:
             continue
         sidecar = None if role is Role.VALUE else run.sidecars[role]
         own = run if sidecar is None else Run(run.offsets, run.timestamps, sidecar.values, sidecar.schema)
-        found = form.fit(own)
+        found = form.accept(own)
         if isinstance(found, str):
             return replace(rejection(int(run.offsets[0]), found), stops_original=form.stops_original(own))
         if sidecar is None:
@@ -498,8 +498,8 @@ class _TaskNames:
         if only is None:
             return names.at_time(max((delivery.now_ms for delivery in deliveries), default=0))
         if only.role in self.formats:
-            return RewrittenNames(names, self.formats[only.role].extension, only.key)
-        return RewrittenNames(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
+            return RemadeNames(names, self.formats[only.role].extension, only.key)
+        return RemadeNames(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
 
     def is_of_topic(self, run: Run) -> bool:
         """Whether the file that is made again is one of the run's topic: then its key, or that of its values, is of its names."""

@@ -55,7 +55,7 @@ ID_HOLDS_S: Final = 0.1
 """To delete, create and fill a topic, and for librdkafka to find it, takes longer. An answer has all of a topic's partitions in it."""
 LATEST: Final = -1
 ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
-"""Said after the reason of each, which tells more."""
+"""Follows the reason of each, which says more."""
 INTERCEPTOR: Final = b"kafka-s3"
 """The name of an interceptor, for librdkafka's own messages."""
 SECRET_WORDS: Final = ("password", "secret", "key")
@@ -113,7 +113,7 @@ class Consumer:
             self.handle, tp.topic.encode(), tp.partition, ctypes.byref(low), ctypes.byref(high), int(timeout_s * 1000)
         )  # fmt: skip
         if code:
-            text = f"Kafka at {self.servers} did not tell the offsets of {tp}: {_meaning(code)}."
+            text = f"Kafka at {self.servers} did not give the offsets of {tp}: {_meaning(code)}."
             if code in TRANSIENT:
                 raise unanswered(f"{text} {self.last_complaint()}".rstrip())
             raise SourceError(f"{text} {CHECK}")

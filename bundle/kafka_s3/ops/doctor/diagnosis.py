@@ -211,9 +211,9 @@ class Probe:
         return RIGHTS.failed(tried, "the store overwrote an existing object.", EXACTLY_ONCE)
 
     def _multipart(self) -> Iterator[CheckResult]:
-        begun = self._begun(self.key)
-        yield begun
-        if begun.status is CheckStatus.FAILED:
+        started = self._started_upload(self.key)
+        yield started
+        if started.status is CheckStatus.FAILED:
             return
         key, upload_id = self._uploads[-1]
         parts: list[str] = []
@@ -231,10 +231,10 @@ class Probe:
         if parts:
             upload = Upload(key, upload_id, tuple(parts), len(CONTENT))
             yield _request("CompleteMultipartUpload", "s3:PutObject", lambda: self._completed(upload))
-        self._begun(self.key)
+        self._started_upload(self.key)
         yield _request("AbortMultipartUpload", "s3:AbortMultipartUpload", self._aborted)
 
-    def _begun(self, key: str) -> CheckResult:
+    def _started_upload(self, key: str) -> CheckResult:
         def begin() -> None:
             self._uploads.append((key, self.store.create_upload(key)))
 
@@ -255,10 +255,10 @@ class Probe:
 
     def _data_upload(self, key: str) -> CheckResult:
         """Rights may be given by prefix: an upload below the data's is begun and aborted, which leaves nothing to be seen."""
-        begun = self._begun(key)
+        started = self._started_upload(key)
         tried = f"an upload below {self.wanted.data_prefix}"
-        if begun.status is CheckStatus.FAILED:
-            return RIGHTS.failed(tried, begun.detail, begun.remedy)
+        if started.status is CheckStatus.FAILED:
+            return RIGHTS.failed(tried, started.detail, started.remedy)
         return _request(tried, "s3:AbortMultipartUpload", self._aborted)
 
     def _open_states_deleted(self, folder: str) -> CheckResult:
@@ -267,7 +267,7 @@ class Probe:
         try:
             self.store.delete(f"{folder}{self.name}")
         except StorageError as error:
-            detail = f"{error} Open files are not kept between tasks, and each look reads their records again."
+            detail = f"{error} Open files are not kept between tasks, and each poll reads their records again."
             return RIGHTS.warning(tried, detail, f"Grant s3:DeleteObject on {folder}*, or set tail.state.enable=false.")
         return RIGHTS.ok(tried, "states of open files can be removed")
 
@@ -472,8 +472,8 @@ def check_reader(settings: Settings, brokers: KafkaBrokers, reach: Reach) -> Ite
         yield KAFKA.ok(READER, f"{BY_SPARK}: tasks.run.on=driver says that tasks have no network.")
     elif configured == "spark":
         yield KAFKA.ok(READER, f"{BY_SPARK}, as kafka.reader=spark says.")
-    elif (place := _any_place(settings, brokers)) is not None:
-        yield _judged(configured, place, reach(settings, place))
+    elif (tp := _any_partition(settings, brokers)) is not None:
+        yield _judged(configured, tp, reach(settings, tp))
     if configured != "tasks":
         yield from _login_of_spark(settings)
 
@@ -488,17 +488,17 @@ def _login_of_spark(settings: Settings) -> Iterator[CheckResult]:
         )
 
 
-def _judged(configured: str, place: TopicPartition, reason: str | None) -> CheckResult:
+def _judged(configured: str, tp: TopicPartition, reason: str | None) -> CheckResult:
     if reason is None:
         remedy = "Whether Spark's tasks reach the brokers, too, is tried at the start." if configured == "auto" else ""
-        return KAFKA.ok(READER, f"librdkafka reaches {place} from here: the tasks can read by themselves.", remedy)
-    detail = f"librdkafka cannot read {place} from here: {reason}"
+        return KAFKA.ok(READER, f"librdkafka reaches {tp} from here: the tasks can read by themselves.", remedy)
+    detail = f"librdkafka cannot read {tp} from here: {reason}"
     if configured == "auto":
         return KAFKA.ok(READER, f"{detail} {BY_SPARK}, unless the tasks find a way.")
     return KAFKA.failed(READER, detail, "Set kafka.reader=auto or spark, or mend it.")
 
 
-def _any_place(settings: Settings, brokers: KafkaBrokers) -> TopicPartition | None:
+def _any_partition(settings: Settings, brokers: KafkaBrokers) -> TopicPartition | None:
     try:
         brokers.cluster_id()
         topics = brokers.describe(wanted_topics(settings, brokers)).values()
@@ -533,7 +533,7 @@ def diagnose(checked: CheckedConfig, services: ClientFactories) -> Iterator[Chec
 
 def check_configuration(checked: CheckedConfig) -> tuple[list[CheckResult], Settings | None]:
     """The findings, and the resolved settings; None where nothing else can be asked."""
-    warnings = [CONFIGURATION.warning(warning.key, *_said(warning)) for warning in checked.warnings]
+    warnings = [CONFIGURATION.warning(warning.key, *_detail(warning)) for warning in checked.warnings]
     if checked.problems:
         return [*warnings, *_failures(checked.problems)], None
     try:
@@ -546,10 +546,10 @@ def check_configuration(checked: CheckedConfig) -> tuple[list[CheckResult], Sett
 
 
 def _failures(problems: tuple[Problem, ...]) -> list[CheckResult]:
-    return [CONFIGURATION.failed(problem.key, *_said(problem)) for problem in problems]
+    return [CONFIGURATION.failed(problem.key, *_detail(problem)) for problem in problems]
 
 
-def _said(problem: Problem) -> tuple[str, str]:
+def _detail(problem: Problem) -> tuple[str, str]:
     value = "not set" if problem.value is None else repr(problem.value)
     return f"{value} {problem.rule}", problem.remedy
 

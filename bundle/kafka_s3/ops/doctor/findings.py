@@ -29,8 +29,8 @@ class CheckResult:
 
     def __str__(self) -> str:
         """What was tried, what came of it and the remedy, for one line."""
-        said = " ".join(part for part in (self.detail, self.remedy) if part)
-        return f"{self.area}: {self.tried}" + (f": {said}" if said else "")
+        text = " ".join(part for part in (self.detail, self.remedy) if part)
+        return f"{self.area}: {self.tried}" + (f": {text}" if text else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, LetterState, letters
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.fold import LogFold, Reset, Segment
+from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Reset, Segment
 from kafka_s3.engine.log.history import read_history
-from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
 from kafka_s3.engine.task.worker import Pipeline
@@ -72,7 +71,7 @@ class OffsetAccounts:
                 self._add_segment(entry, event)
             elif isinstance(event, Reset):
                 self._reset(event)
-            elif event.first <= self.offset <= event.last:
+            elif isinstance(event, Gap) and event.first <= self.offset <= event.last:
                 self._add_gap(entry, event)
 
     def current(self) -> Account | None:
@@ -173,7 +172,7 @@ class OffsetInquiry:
     def _letter(self, accounts: OffsetAccounts, notes: list[str]) -> FiledLetter | None:
         """The last dead letter of the offset that no later position made void."""
         tp = accounts.topic_partition
-        chosen = LetterSelection(topic=tp.topic, partition=tp.partition, offset=accounts.offset)
+        chosen = LetterSelection(topics=frozenset({tp.topic}), partition=tp.partition, offset=accounts.offset)
 
         def missing(file: LetterFile) -> None:
             where = f"Dead letter file {file.file.key} of entry {file.entry}"
@@ -210,7 +209,7 @@ class OffsetInquiry:
             text = f"The sink began at offset {accounts.start}; what is before it was never its own."
             return Answer(Outcome.BEFORE_START, text)
         unknown = "The sink has not looked at this topic-partition yet."
-        position = unknown if frontier is None else f"The sink stands at {frontier}."
+        position = unknown if frontier is None else f"The sink is at {frontier}."
         if bounds is not None and offset >= bounds[1]:
             return Answer(Outcome.NOT_IN_KAFKA, f"{position} Kafka ends at {bounds[1]}: nothing has this offset yet.")
         noted = self._noted(tp)

@@ -17,8 +17,7 @@ from kafka_s3.connect.converters.whole_records import FIELD
 from kafka_s3.connect.naming.keys import DataKeys, read_block_key
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.engine.log.entry import CommitEntry
-from kafka_s3.engine.log.fold import LogFold, Reset, Segment
-from kafka_s3.engine.log.rewrites import UNPUBLISHED
+from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Reset, Segment
 from kafka_s3.engine.log.spill import TemporaryDatabase
 from kafka_s3.model.files import ROLES, Role
 from kafka_s3.model.offsets import Gap, TopicPartition

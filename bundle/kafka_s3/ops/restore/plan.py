@@ -1,4 +1,4 @@
-"""What is there to restore of the sink of these settings, what of it cannot come back as it was (said before anything is written), and how
+"""What can be restored of the sink of these settings, what cannot come back as it was (reported before anything is written), and how
 is it written? One source partition after the other, from where an earlier run stopped, counted as they go.
 
 How far an earlier run came, its transactions say: each commits, with its records, to a consumer group how many records the restore has

@@ -796,7 +796,7 @@ class PartitionAudit:
         """Whether Kafka's log reaches as far as the commit log, where the selection does."""
         if self._bounds is None or self._bounds.head >= until or until != self._claims.fold.frontier.get(self._tp):
             return
-        text = f"The log stands at {until}, but Kafka ends at {self._bounds.head}: truncated, or a sink that read uncommitted records."
+        text = f"The log is at {until}, but Kafka ends at {self._bounds.head}: truncated, or a sink that read uncommitted records."
         self._found(FindingKind.LOG, str(self._tp), f"{text} Compare isolation.level and the topic's history.")
 
     def _check_segment(self, segment: Segment, evidence: SegmentRecords | None) -> None:

@@ -301,7 +301,7 @@ class Claims:
                 if not event.recreated:
                     tp = event.topic_partition
                     self.begins[tp] = min(self.begins.get(tp, event.frontier), event.frontier)
-            else:
+            elif isinstance(event, Gap):
                 self.gaps.append(event)
 
     def add_damage(self, finding: Finding) -> None:

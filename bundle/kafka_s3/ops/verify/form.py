@@ -187,7 +187,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ObjectCount:
-    """`count` records; with `at_least` it may be fewer records, because values may hold the separator. None: cannot be told.
+    """`count` records; with `at_least` it may be fewer records, because values may hold the separator. None: cannot be known.
 
     `digests` are those of the values, None where they are not compared.
     """

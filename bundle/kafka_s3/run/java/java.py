@@ -180,13 +180,13 @@ class ClassArchive:
 
 
 def _own_classes(java: Java, target: Path) -> Path:
-    """The archive of Java's own classes. Ours notes its path, so that it stands in its place before."""
+    """The archive of Java's own classes. Ours notes its path, so that it is in its folder before."""
     with new_folder(target.with_name(f"{target.name}-java")) as folder:
         run_quietly([java.executable, "-Xshare:dump", f"-XX:SharedArchiveFile={folder / BASE}"])
     return target.with_name(f"{target.name}-java") / BASE
 
 
 def run_quietly(command: Sequence[str | Path]) -> None:
-    """Runs a command that writes an archive. Whether it did, its file tells."""
+    """Runs a command that writes an archive. Whether it did, its file shows."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=WRITTEN_S, check=False)

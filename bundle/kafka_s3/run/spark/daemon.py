@@ -17,7 +17,7 @@ NEEDED: Final = (
 )  # fmt: skip
 """Loops are compiled when they are imported."""
 READER: Final = "kafka_s3.kafka.reader.reader"
-"""It compiles its loops when it is imported. Where it cannot be (the trial of `kafka.reader=auto` tells why), Spark reads."""
+"""It compiles its loops when it is imported. Where it cannot be (the trial of `kafka.reader=auto` logs why), Spark reads."""
 
 
 def load_data() -> None:

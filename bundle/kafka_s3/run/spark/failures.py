@@ -1,4 +1,4 @@
-"""What does a failed job of Spark mean? As an error of the product: whose process died, what Kafka said."""
+"""What does a failed job of Spark mean? As an error of the product: whose process died, what Kafka answered."""
 
 from __future__ import annotations
 

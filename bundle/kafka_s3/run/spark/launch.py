@@ -294,9 +294,9 @@ def table_error(name: TableName, error: Exception) -> TableError:
 def _first_line(text: str) -> str:
     """What Delta says, else what Spark says first, without the plan and the stack that may follow."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next((line[line.index("[DELTA_") :] for line in lines if "[DELTA_" in line), None)
+    of_delta = next((line[line.index("[DELTA_") :] for line in lines if "[DELTA_" in line), None)
     first = next((line for line in lines if not line.startswith("An error occurred while calling")), "nothing")
-    return (said or first).rstrip(".")[:SHOWN]
+    return (of_delta or first).rstrip(".")[:SHOWN]
 
 
 if TYPE_CHECKING:
@@ -452,7 +452,7 @@ def _catalog(settings: Settings, spark: SparkSession) -> SparkCatalog | None:
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """The engine on Spark (`model.protocols.Source`): who reads is chosen by the first range, and `reading` is told how far it is."""
+    """The engine on Spark (`model.protocols.Source`): who reads is chosen by the first range, and `reading` is called as it goes on."""
 
     spark: SparkSession
     choose: Callable[[TopicPartition], ReadRanges]

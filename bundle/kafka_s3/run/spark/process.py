@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def task_values(beat: Heartbeat) -> Mapping[str, int | None]:
-    """The numbers by their keys: `read`, `written` and `dead_letters` are those of this run's last hour, `lag` of its last look.
+    """The numbers by their keys: `read`, `written` and `dead_letters` are those of this run's last hour, `lag` of its last poll.
 
     `delay_ms` is how old 95 % of the last commit's records were at most when it was made, None without one.
     """
@@ -52,7 +52,7 @@ def task_values(beat: Heartbeat) -> Mapping[str, int | None]:
 
 
 def set_task_values(spark: SparkSession, beat: Heartbeat) -> None:
-    """Sets `kafka_s3.<sink>.<number>` for each of them; nothing elsewhere than on Databricks. A refusal is told in the log."""
+    """Sets `kafka_s3.<sink>.<number>` for each of them; nothing elsewhere than on Databricks. A refusal is logged."""
     if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         return
     try:
@@ -105,7 +105,7 @@ class FailedSink:
 
 
 def run_side_by_side(sinks: Sequence[Settings], work: Callable[[Settings], None]) -> list[FailedSink]:
-    """Works for each sink in a thread of its own until all have ended; tells in the log of those that fail, and gives them."""
+    """Works for each sink in a thread of its own until all have ended; logs those that fail, and returns them."""
     failed: list[FailedSink] = []
 
     def run(settings: Settings) -> None:
@@ -114,8 +114,8 @@ def run_side_by_side(sinks: Sequence[Settings], work: Callable[[Settings], None]
             work(settings)
         except Exception as error:
             failed.append(FailedSink(settings.name, error))
-            place = error.place if isinstance(error, RecordError) else {}
-            facts = {"error": type(error).__name__, **place, "reason": reason_of(error)}
+            coordinates = error.coordinates if isinstance(error, RecordError) else {}
+            facts = {"error": type(error).__name__, **coordinates, "reason": reason_of(error)}
             trace = None if isinstance(error, SinkError) else error
             _log.critical("failed; the other sinks go on", extra={"facts": facts}, exc_info=trace)
 
@@ -137,8 +137,8 @@ def check_distinct(sinks: Sequence[Settings]) -> None:
     """Raises ConfigError where two of them are one sink: they would fence each other."""
     seen = set[tuple[str, ...]]()
     for one in sinks:
-        place = one.text("s3.bucket.name"), one.text("state.prefix").strip("/"), one.name
-        if place in seen:
+        coordinates = one.text("s3.bucket.name"), one.text("state.prefix").strip("/"), one.name
+        if coordinates in seen:
             raise ConfigError(
                 [
                     Problem(
@@ -146,7 +146,7 @@ def check_distinct(sinks: Sequence[Settings]) -> None:
                     )
                 ]
             )
-        seen.add(place)
+        seen.add(coordinates)
 
 
 @dataclass(frozen=True, slots=True)

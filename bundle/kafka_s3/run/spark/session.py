@@ -234,7 +234,7 @@ def _launched(settings: Mapping[str, str]) -> JavaGateway:
 
 
 def _first_worker(context: SparkContext) -> None:
-    """Has Spark start its workers' daemon, which imports for two seconds, while it prepares its first query. If that fails, jobs tell."""
+    """Has Spark start its workers' daemon, which imports for two seconds, during its first query. If it fails, jobs report it."""
     with suppress(Exception):
         context.parallelize(range(1), 1).count()
 

@@ -85,7 +85,7 @@ class TasksSource:
 def shares(assignments: Sequence[Assignment], tasks: int) -> list[tuple[Assignment, ...]]:
     """What each task reads: a long range alone, as one that has to be read apart; quiet ones together, of the same topics where possible.
 
-    At most `tasks` where the assignments are those of one turn (`engine.loop.planner.in_turns`).
+    At most `tasks` where the assignments are those of one wave (`engine.loop.planner.waves`).
     """
     quiet = sorted((one for one in assignments if _shares(one)), key=lambda wanted: wanted.topic_partition)
     alone = [(wanted,) for wanted in assignments if not _shares(wanted)]
@@ -366,7 +366,7 @@ class KafkaClasses(StrEnum):
     SHADED = "shaded"
 
     def prefix(self, module: Module) -> str:
-        """What stands before the name of a login module, and of the handlers that go with it."""
+        """What precedes the name of a login module, and of the handlers that go with it."""
         return SHADES[module] if self is KafkaClasses.SHADED else ""
 
 

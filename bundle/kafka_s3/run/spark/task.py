@@ -112,7 +112,7 @@ SINKS = 32
 
 
 NUMBER: Final = "id"
-"""The column of `spark.range` that tells a task which of the shares is its own."""
+"""The column of `spark.range` that says to a task which of the shares is its own."""
 
 
 @dataclass(frozen=True)

@@ -37,25 +37,27 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.run.wiring.delta import Spark, Tables
+    from kafka_s3.run.wiring.delta import Spark
+    from kafka_s3.run.wiring.table_guard import OpenTables
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What followers are made with beside the settings; `spark` and `tables` are those of the Delta tables, where the sink has them."""
+    """What followers are made with beside the settings; `spark` is that of Delta tables, `tables` those that are open."""
 
     brokers: Brokers
     store: ObjectStore
     clock_ms: Callable[[], int]
     warn: Callable[[str], None]
     spark: Spark | None = None
-    tables: Tables | None = None
+    tables: OpenTables | None = None
 
 
 def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
     """The followers of a configuration, in the order in which they catch up."""
     makers = (
         _object_tags, _dead_letter_topic, _dead_letter_log, _glue_tables, _done_markers, _notifications, _delta_tables,
+        _iceberg_tables,
     )  # fmt: skip
     found = [make(settings, around) for make in makers]
     return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
@@ -134,9 +136,19 @@ def _delta_tables(settings: Settings, around: Surroundings) -> Follower | None:
         return None
     from kafka_s3.run.wiring.delta import delta_tables  # loads delta-rs
 
+    tables = None if around.tables is None else around.tables.delta
     return delta_tables(
-        settings, around.store, clock_ms=around.clock_ms, warn=around.warn, spark=around.spark, tables=around.tables
+        settings, around.store, clock_ms=around.clock_ms, warn=around.warn, spark=around.spark, tables=tables
     )
+
+
+def _iceberg_tables(settings: Settings, around: Surroundings) -> Follower | None:
+    if not settings.flag("iceberg.enable"):
+        return None
+    from kafka_s3.run.wiring.iceberg import iceberg_follower
+
+    tables = None if around.tables is None else around.tables.iceberg
+    return iceberg_follower(settings, around.store, clock_ms=around.clock_ms, warn=around.warn, tables=tables)
 
 
 HOUR_MS: Final = 3_600_000

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
+from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.failures import Background, at_once
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.loop.open_states import OpenStates
@@ -17,7 +17,7 @@ from kafka_s3.engine.loop.planner import Behaviour
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.loop.topics import Resume
 from kafka_s3.engine.open_files.states import OpenFileStates
-from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
+from kafka_s3.followers.dead_letter_source import Guard, remake_from_letters, unguarded
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
 from kafka_s3.model.timing import Backoff
@@ -35,7 +35,9 @@ from kafka_s3.run.wiring.pipeline import (
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.run.wiring.delta import Spark, Tables
+    from kafka_s3.followers.compaction import Compactor
+    from kafka_s3.run.wiring.delta import Spark
+    from kafka_s3.run.wiring.table_guard import OpenTables
 
 
 def build_sink(
@@ -53,8 +55,9 @@ def build_sink(
 
     `background` reads what fails beside the loop.
     """
-    observer, tables = observer or Observer(), _tables(settings, store)
-    around = Surroundings(brokers, store, clock_ms, observer.warned, spark, tables)
+    observer = observer or Observer()
+    tables = _tables(settings, store, observer)
+    around = Surroundings(brokers, store, clock_ms, observer.follower_warned, spark, tables)
     return Sink(
         behaviour(settings),
         brokers=brokers,
@@ -65,7 +68,7 @@ def build_sink(
         followers=Followers(followers_of(settings, around), observer, group_offsets(settings, brokers)),
         observer=observer,
         resume=_resume(settings, store),
-        rewrite_replays=replays_again(settings, store),
+        remakes={EntryKind.REPLAY: replays_again(settings, store), EntryKind.REWRITE: merges_again(settings, store)},
         open_states=_open_states(settings, store, observer),
         data_keys=object_names(settings),
         background=background,
@@ -89,6 +92,7 @@ def behaviour(settings: Settings) -> Behaviour:
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
         max_files=settings.number("commit.max.files"),
         stop_scope=settings.text("errors.stop.scope"),
+        rewrite_grace_ms=settings.number("rewrite.grace.ms"),
         backoff=Backoff(*pauses(settings)),
     )
 
@@ -108,13 +112,18 @@ def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> 
     return OpenStates(OpenFileStates(store, state_paths(settings)), fingerprint(settings), observer)
 
 
-def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
-    """The sink's Delta tables, for its guard and its follower together, so that each is read once; None where Spark writes them."""
-    if not settings.flag("delta.enable"):
+def _tables(settings: Settings, store: ObjectStore, observer: Observer) -> OpenTables | None:
+    """The sink's tables, for its guard and its followers together, so that each is read once; None where it has none."""
+    if not has_tables(settings):
         return None
-    from kafka_s3.run.wiring.delta import tables_of, written_by_spark  # loads delta-rs
+    from kafka_s3.run.wiring.table_guard import open_tables  # loads delta-rs or pyiceberg
 
-    return None if written_by_spark(settings) else tables_of(settings, store)
+    return open_tables(settings, store, observer.follower_warned)
+
+
+def has_tables(settings: Settings) -> bool:
+    """Whether the sink keeps tables of some format."""
+    return settings.flag("delta.enable") or settings.flag("iceberg.enable")
 
 
 def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
@@ -124,25 +133,43 @@ def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
     return partial(position_in_bucket, store, block_names(settings))
 
 
-def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
-    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
+def guard_of(settings: Settings, bucket: ObjectStore, *, tables: OpenTables | None = None) -> Guard:
+    """The watch of the sink's tables, where it keeps any; `tables` that are open already are used."""
 
     def guard(source: Source, store: ObjectStore) -> Source:
-        from kafka_s3.run.wiring.delta import guarded  # loads delta-rs
+        from kafka_s3.run.wiring.table_guard import guarded  # loads delta-rs or pyiceberg
 
         return guarded(settings, source, store, bucket=bucket, tables=tables)
 
-    return guard if settings.flag("delta.enable") else unguarded
+    return guard if has_tables(settings) else unguarded
 
 
-def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
+def compactor_of(settings: Settings, store: ObjectStore) -> Compactor:
+    """What makes one object from several of a sink's."""
+    from kafka_s3.followers.compaction import Compactor  # loads pyarrow
+
+    return Compactor(
+        store,
+        object_names(settings),
+        separator=settings.text("format.bytearray.separator").encode(),
+        part_size=settings.number("s3.part.size"),
+        width=max(settings.number("filename.offset.zero.pad.width"), 1),
+    )
+
+
+def merges_again(settings: Settings, store: ObjectStore) -> Remake:
+    """Makes objects of an entry of kind rewrite again, for whoever finds their uploads gone."""
+    return lambda entry, gone: compactor_of(settings, store).remake(entry, gone)
+
+
+def replays_again(settings: Settings, store: ObjectStore) -> Remake:
     """Makes files of an entry of kind replay again, for a sink that finds their uploads gone."""
     paths = state_paths(settings)
 
-    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
-        made = rewrite_from_letters(
+    def remake(entry: CommitEntry, gone: list[DataFile]) -> Remade:
+        made = remake_from_letters(
             entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
         )
-        return Rewritten(made)
+        return Remade(made)
 
-    return rewrite
+    return remake

@@ -121,7 +121,7 @@ def test_protobuf_in_glue_names_its_message_type_by_its_place(glue: GlueServer) 
     assert "malformed" in letters[5]
 
 
-def test_a_schema_of_another_language_than_the_converter_reads_is_told(glue: GlueServer) -> None:
+def test_a_schema_of_another_language_than_the_converter_reads_is_reported(glue: GlueServer) -> None:
     version = glue.register(PROTO, kind="PROTOBUF")
     (letter,) = written(in_glue(glue), [of_glue(version, b"\x00")])[1].values()
     assert "is PROTOBUF, but the converter reads AVRO" in letter

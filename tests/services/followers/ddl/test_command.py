@@ -108,7 +108,7 @@ def ran(s3: EmbeddedS3, registry: EmbeddedRegistry, bucket: str, **changes: str)
     return raw
 
 
-def told(*words: str) -> str:
+def reported(*words: str) -> str:
     app = typer.Typer()
     app.command()(ddl)
     done = CliRunner().invoke(app, list(words))
@@ -133,7 +133,7 @@ def asked(s3: EmbeddedS3, bucket: str, text: str) -> None:
 def test_the_guides_section_on_athena(s3: EmbeddedS3, registry: EmbeddedRegistry, bucket: str, tmp_path: Path) -> None:
     path = tmp_path / "events-to-s3.json"
     path.write_text(json.dumps(ran(s3, registry, bucket)))
-    text = told(str(path), "--engine", "athena")
+    text = reported(str(path), "--engine", "athena")
     columns = "".join(f"  `{name}` {type_},\n" for name, type_ in COLUMNS.items())
     assert text.startswith(f"CREATE EXTERNAL TABLE `events` (\n{columns}  `country` string\n)")
     assert "PARTITIONED BY (`year` string, `month` string, `day` string, `hour` string)" in text
@@ -144,7 +144,7 @@ def test_the_guides_section_on_athena(s3: EmbeddedS3, registry: EmbeddedRegistry
     assert "'projection.enabled'='true'" in text.replace(" = ", "=")
 
     fetched(S3Store(store_options(settings_of(json.loads(path.read_text())))), tmp_path)
-    view = json.loads(told(str(path), "--engine", "duckdb", "--output", "json"))["tables"][0]["statements"]
+    view = json.loads(reported(str(path), "--engine", "duckdb", "--output", "json"))["tables"][0]["statements"]
     here = [statement.replace(f"s3://{bucket}", str(tmp_path)) for statement in view]
     found = rows_by([*here, "SELECT event_id, user_id, country, year, month, day, hour FROM events ORDER BY event_id"])
     assert found == [[f"event-{n}", None, None, "2024", "01", "15", "10"] for n in range(3)]
@@ -172,7 +172,7 @@ def test_the_guides_section_on_glue(s3: EmbeddedS3, registry: EmbeddedRegistry, 
     assert place == f"s3://{bucket}/topics/events/year=2024/month=01/day=15/hour=10/"
 
     glue.delete_table(DatabaseName=database, Name="events")  # the same by hand, without the follower
-    glue.create_table(DatabaseName=database, TableInput=json.loads(told(str(path), "--engine", "glue")))
+    glue.create_table(DatabaseName=database, TableInput=json.loads(reported(str(path), "--engine", "glue")))
     table = glue.get_table(DatabaseName=database, Name="events")["Table"]
     for name in ("StorageDescriptor", "PartitionKeys", "Parameters"):
         assert table[name] == kept[name]
@@ -190,7 +190,7 @@ def test_columns_of_json_objects_come_from_the_registry_and_a_name_will_do(
 ) -> None:
     ran(s3, registry, bucket, **{"format.class": "io.confluent.connect.s3.format.json.JsonFormat"})
     place = ("--bucket", bucket, "--store-url", s3.endpoint_url, "--region", REGION)
-    document = json.loads(told("events-to-s3", *place, "--engine", "trino", "--output", "json"))
+    document = json.loads(reported("events-to-s3", *place, "--engine", "trino", "--output", "json"))
     (table,) = document["tables"]
     assert (table["topic"], table["notes"]) == ("events", [])
     assert '"user_id" varchar' in table["statements"][0]  # null in every record

@@ -41,9 +41,9 @@ def test_the_first_start_on_a_machine_makes_the_archive(
     gone = cache_folder() / "classes" / "0123456789ab"
     gone.mkdir(parents=True)
     (gone / JARS_FILE).write_text(f"{tmp_path / 'environment' / 'jars'} 1")
-    told: list[str] = []
-    (option, silent) = archive().options(find_java(), told.append)
-    assert [f"{archive().name.lower()}.jsa" in option, len(told), gone.exists()] == [True, 1, False]
+    reported: list[str] = []
+    (option, silent) = archive().options(find_java(), reported.append)
+    assert [f"{archive().name.lower()}.jsa" in option, len(reported), gone.exists()] == [True, 1, False]
     subprocess.run([find_java().executable, "-version", option, silent], check=True)
-    assert archive().options(find_java(), told.append) == [option, silent]
-    assert len(told) == 1
+    assert archive().options(find_java(), reported.append) == [option, silent]
+    assert len(reported) == 1

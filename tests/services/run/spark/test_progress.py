@@ -1,4 +1,4 @@
-"""While Spark reads, somebody is told how far it is."""
+"""While Spark reads, its progress is reported."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def test_the_share_of_tasks_that_are_done_is_told_as_records(spark: SparkSession) -> None:
-    told: list[tuple[int, int]] = []
+def test_the_share_of_tasks_that_are_done_is_reported_as_records(spark: SparkSession) -> None:
+    reported: list[tuple[int, int]] = []
     assignments = [Assignment(TopicPartition("orders", 0), 100, 500, (Delivery(0, 500),))]
-    with progress_of(spark, assignments, lambda records, wanted: told.append((records, wanted))):
+    with progress_of(spark, assignments, lambda records, wanted: reported.append((records, wanted))):
         numbers = spark.range(0, 4, 1, 4)
         assert numbers.mapInArrow(slowly, numbers.schema).count() == 4
-    assert {wanted for _, wanted in told} == {400}
-    assert {records for records, _ in told} <= {0, 100, 200, 300, 400}
+    assert {wanted for _, wanted in reported} == {400}
+    assert {records for records, _ in reported} <= {0, 100, 200, 300, 400}

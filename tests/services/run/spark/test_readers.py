@@ -154,7 +154,7 @@ def test_a_record_comes_with_key_headers_time_and_nulls_that_are_not_empty(
     assert facts == [(n, g.timestamp_ms, g.key, g.value, list(g.headers)) for n, g in enumerate(given)]
 
 
-def test_the_type_of_a_time_is_told(in_task: InTask, broker: EmbeddedKafka, topic: Callable[..., str]) -> None:
+def test_the_type_of_a_time_is_reported(in_task: InTask, broker: EmbeddedKafka, topic: Callable[..., str]) -> None:
     by_producer = topic("create")
     by_broker = topic("append", config={"message.timestamp.type": "LogAppendTime"})
     for name in (by_producer, by_broker):
@@ -372,8 +372,8 @@ def test_a_damaged_record_is_no_outage(in_task: InTask, broker: EmbeddedKafka, t
     content = segment.read_bytes()
     segment.write_bytes(content.replace(b"b" * 200, b"b" * 199 + b"c"))
     broker.start()
-    told = f"^What Kafka holds of {name}-0 from offset 1 on is damaged: .*CRC.*position set CONFIG {name} 0 OFFSET"
-    with pytest.raises(UnreadableRecord, match=told) as error:
+    reported = f"^What Kafka holds of {name}-0 from offset 1 on is damaged: .*CRC.*position set CONFIG {name} 0 OFFSET"
+    with pytest.raises(UnreadableRecord, match=reported) as error:
         in_task(name, 0, 2)
     assert error.value.offset == 1
     assert offsets(in_task(name, 0, 1)) == [0]

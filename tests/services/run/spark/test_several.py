@@ -20,7 +20,7 @@ from kafka_s3.run.wiring.running import metering
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce
-from tests.support.log_lines import said
+from tests.support.log_lines import shown
 from tests.support.s3_proxy import LateRequest, Proxy, Rule, Which
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
@@ -46,7 +46,7 @@ def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
         produce(here.servers, name, [Given(document(n=n)) for n in range(2)])
     produce(here.servers, broken, [Given(b"{broken")])
     stop, failed = Event(), list[FailedSink]()
-    with said() as lines, metering(sinks) as meters:
+    with shown() as lines, metering(sinks) as meters:
         session = SharedSession(lambda: here.spark, sinks=len(sinks))
         shared = Process(session, stop, meters, available_now=False, close=None)
         work = Thread(target=lambda: failed.extend(run_side_by_side(sinks, lambda one: shared.run(one, LogObserver()))))
@@ -62,9 +62,9 @@ def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
     assert [phase(one) for one in sinks] == [Phase.STOPPED, Phase.STOPPED, Phase.FAILED]
     (failure,) = failed
     assert (failure.sink, type(failure.error), exit_code(failed)) == (broken, RecordError, 1)
-    told = lines.getvalue().splitlines()
-    assert all(any(f"sink={name}" in line for name in (good, other, broken)) for line in told), told
-    assert any("CRITICAL" in line and f"sink={broken}" in line and "offset=0" in line for line in told)
+    reported = lines.getvalue().splitlines()
+    assert all(any(f"sink={name}" in line for name in (good, other, broken)) for line in reported), reported
+    assert any("CRITICAL" in line and f"sink={broken}" in line and "offset=0" in line for line in reported)
     for name, running in ((good, 1), (other, 1), (broken, 0)):
         assert f'kafka_s3_phase{{phase="running",sink="{name}"}} {running}.0' in page
 
@@ -91,7 +91,7 @@ def test_sinks_of_a_process_that_hang_are_fenced_or_read_huge_records_cost_the_o
             produce(here.servers, name, [Given(document(n=n)) for n in range(2)])
         produce(here.servers, huge, [Given(document(n=n, text="x" * 900_000)) for n in range(60)])
         stop, failed = Event(), list[FailedSink]()
-        with said() as lines:
+        with shown() as lines:
             shared = Process(SharedSession(lambda: here.spark, sinks=4), stop, None, available_now=False, close=None)
             work = Thread(
                 target=lambda: failed.extend(

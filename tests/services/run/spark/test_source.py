@@ -1,4 +1,4 @@
-"""Does the engine read exactly the offset ranges it is told to, in order, with either reader, and does each topic-partition report?"""
+"""Does the engine read exactly the offset ranges that it is given, in order, with either reader, and does each topic-partition report?"""
 
 from __future__ import annotations
 
@@ -204,19 +204,19 @@ def test_a_task_reads_many_quiet_topic_partitions(
     assert sorted(facts) == [(n, 4, 3) for n in range(partitions)]
 
 
-def test_a_reader_that_tasks_can_use_is_chosen_once_and_said(
+def test_a_reader_that_tasks_can_use_is_chosen_once_and_reported(
     parts: Callable[[str], Settings], kafka: EmbeddedKafka, spark: SparkSession, topic: Callable[..., str]
 ) -> None:
     name = topic("chosen")
     produce(kafka.bootstrap_servers, name, [Given(document(n=n)) for n in range(6)])
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
 
     def chosen(**properties: str) -> Source:
         servers, plan = kafka.bootstrap_servers, task_plan(parts(name))
         choice = ReaderChoice(
             TasksSource(spark, plan, bootstrap_servers=servers, properties=properties).run_reading_tasks,
             SparkSource(spark, plan, bootstrap_servers=servers).run_job, check=partial(Trial(servers, properties).check, spark),
-            brokers=KafkaBrokers(servers), decided=lambda choice, reason: told.append((choice, reason)),
+            brokers=KafkaBrokers(servers), decided=lambda choice, reason: reported.append((choice, reason)),
         )  # fmt: skip
         return SparkEngine(spark, choice.choose, lambda *_: None)
 
@@ -224,11 +224,11 @@ def test_a_reader_that_tasks_can_use_is_chosen_once_and_said(
     assert source.read([]) == []
     for _ in range(2):
         assert [report.read for report in source.read([wanted(name, 0, start=0, until=6)])] == [6]
-    assert told == [("kafka.reader=tasks", f"a task of Spark reached {name}-0 by itself.")]
-    told.clear()
+    assert reported == [("kafka.reader=tasks", f"a task of Spark reached {name}-0 by itself.")]
+    reported.clear()
     kerberos = chosen(**{"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
     assert [report.read for report in kerberos.read([wanted(name, 0, start=0, until=6)])] == [6]
-    ((choice, reason),) = told
+    ((choice, reason),) = reported
     assert choice == "kafka.reader=spark"
     assert "librdkafka's build here cannot log in by GSSAPI" in reason
 

@@ -76,26 +76,26 @@ def test_each_failure_of_the_machine_says_the_way_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, break_and_try: Break, words: list[str]
 ) -> None:
     """That the network does not answer, and that a jar does not exist, is in test_jars.py: those start Ivy."""
-    with pytest.raises(LocalServiceError) as told:
+    with pytest.raises(LocalServiceError) as reported:
         break_and_try(monkeypatch, tmp_path)
     for word in words:
-        assert word in str(told.value)
+        assert word in str(reported.value)
 
 
 @pytest.mark.parametrize(
-    ("module", "words", "told"),
+    ("module", "words", "reported"),
     [
         ("deltalake", [], "delta.enable ('true'): needs the package deltalake. pip install 'kafka-s3[delta]'"),
         ("streamlit", ["--dashboard"], "is needed for the dashboard. pip install 'kafka-s3[dashboard]'"),
     ],
 )
 def test_the_demo_says_what_it_lacks_before_it_starts_anything(
-    monkeypatch: pytest.MonkeyPatch, module: str, words: list[str], told: str
+    monkeypatch: pytest.MonkeyPatch, module: str, words: list[str], reported: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
     done = CliRunner().invoke(app, ["demo", "--keep", *words])
     assert isinstance(done.exception, ConfigError)
-    assert told in str(done.exception)
+    assert reported in str(done.exception)
     assert "starting" not in done.output
 
 

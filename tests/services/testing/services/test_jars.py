@@ -39,15 +39,15 @@ def fake_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, then: str) -> 
 
 def test_jars_are_fetched_once_and_then_found_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runs = fake_java(monkeypatch, tmp_path, then='cd "${folder%/*}" && echo > a-1.jar && echo > b-2.jar')
-    told: list[str] = []
-    first = resolve(COORDINATES, progress=told.append)
+    reported: list[str] = []
+    first = resolve(COORDINATES, progress=reported.append)
     assert [jar.name for jar in first] == ["a-1.jar", "b-2.jar"]
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     monkeypatch.setenv("PATH", "")
-    assert resolve(COORDINATES, progress=told.append) == first
+    assert resolve(COORDINATES, progress=reported.append) == first
     assert runs.read_text() == "run\n"
-    assert len(told) == 1
-    assert "org.example:thing_2.13:1.0" in told[0]
+    assert len(reported) == 1
+    assert "org.example:thing_2.13:1.0" in reported[0]
 
 
 def test_leaving_other_artifacts_out_is_another_request(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_download_that_fails_twice_leaves_nothing_and_says_why(
     assert list((cache_folder() / "jars").iterdir()) == []
 
 
-def test_a_jar_that_does_not_exist_is_told_apart_from_a_network_that_does_not_answer(
+def test_a_jar_that_does_not_exist_is_distinguished_from_a_network_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     there = "\\t\\t::          UNRESOLVED DEPENDENCIES         ::\\n\\t\\t:: org.example#thing_2.13;1.0: not found\\n"

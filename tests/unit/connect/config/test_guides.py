@@ -63,14 +63,14 @@ def files(folder: Path, text: str) -> tuple[Path, Path]:
     return sink, worker
 
 
-def test_the_basic_example_is_hourly_in_utc_which_one_line_tells(tmp_path: Path) -> None:
+def test_the_basic_example_is_hourly_in_utc_as_one_line_shows(tmp_path: Path) -> None:
     sink, worker = files(tmp_path, BASIC)
     checked = check_file(sink, worker_path=worker)
-    (told,) = checked.warnings
+    (reported,) = checked.warnings
     assert checked.problems == ()
-    assert told.key == "partitioner.class"
-    for said in ("partition.duration.ms=3600000", "'hour'=HH", "locale=en", "timezone=UTC"):
-        assert said in told.rule
+    assert reported.key == "partitioner.class"
+    for shown in ("partition.duration.ms=3600000", "'hour'=HH", "locale=en", "timezone=UTC"):
+        assert shown in reported.rule
 
 
 def test_the_basic_example_writes_hourly_directories() -> None:
@@ -84,7 +84,7 @@ def test_the_basic_example_writes_hourly_directories() -> None:
     assert list(world.objects()) == ["topics/orders/year=2024/month=01/day=15/hour=10/orders+0+0000000000.json"]
 
 
-def test_the_cloud_example_lacks_a_comma_and_its_place_is_told(tmp_path: Path) -> None:
+def test_the_cloud_example_lacks_a_comma_and_its_place_is_named(tmp_path: Path) -> None:
     sink, _ = files(tmp_path, CLOUD)
     with pytest.raises(ConfigError, match="line 16, column 4"):
         read_config(sink)

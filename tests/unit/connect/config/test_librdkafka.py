@@ -167,7 +167,7 @@ def test_mechanism_and_login_go_together() -> None:
     assert refused(BEARER, worker={"sasl.oauthbearer.token.endpoint.url": TOKENS}) == []
 
 
-def test_a_mechanism_that_is_not_supported_is_told_apart_from_a_misspelt_one() -> None:
+def test_a_mechanism_that_is_not_supported_is_distinguished_from_a_misspelt_one() -> None:
     (problem,) = checked({**SASL, "sasl.mechanism": "GSSAPI"}).problems
     assert "use SCRAM over SASL_SSL or a client certificate" in problem.remedy
 
@@ -292,7 +292,7 @@ def test_class_names_are_those_of_the_surroundings() -> None:
     assert renamed("something else;", prefix=KafkaClasses.SHADED.prefix) == "something else;"
 
 
-def test_spark_is_told_who_gets_the_tokens() -> None:
+def test_spark_knows_who_gets_the_tokens() -> None:
     handler = f"{SECURITY}oauthbearer.OAuthBearerLoginCallbackHandler"
     assert reading_properties(BEARER, KafkaClasses.PLAIN)["sasl.login.callback.handler.class"] == handler
     given = {**BEARER, "sasl.login.callback.handler.class": f"kafkashaded.{handler}"}

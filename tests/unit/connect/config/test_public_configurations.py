@@ -18,7 +18,7 @@ REFUSED: dict[str, tuple[Mapping[str, str], set[str]]] = {
 }  # fmt: skip
 BARE = {"kafka.api.key": "", "kafka.api.secret": ""}
 MANAGED_REFUSED: dict[str, tuple[Mapping[str, str], set[str], str]] = {
-    "a service account whose login nobody told": (
+    "a service account whose login nobody named": (
         {"kafka.auth.mode": "SERVICE_ACCOUNT", "kafka.service.account.id": "sa-1", **BARE}, set(BARE), "in the file of --worker"),
     "Avro, with the registry of the platform": ({"input.data.format": "AVRO"}, {URL}, f"--set {URL}="),
     "JSON Schema, with the registry of the platform": ({"input.data.format": "JSON_SR"}, {URL}, f"--set {URL}="),
@@ -50,7 +50,7 @@ def test_what_the_original_refuses_is_refused_with_the_key(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MANAGED)
-def test_a_managed_configuration_goes_in_with_what_the_platform_knows_told_by_the_worker(name: str) -> None:
+def test_a_managed_configuration_goes_in_with_what_the_platform_knows_named_by_the_worker(name: str) -> None:
     given, worker, warned = MANAGED[name]
     found = checked(CLOUD, given, worker)
     assert found.problems == ()
@@ -59,7 +59,7 @@ def test_a_managed_configuration_goes_in_with_what_the_platform_knows_told_by_th
 
 @pytest.mark.parametrize("name", MANAGED_REFUSED)
 def test_what_only_the_platform_can_do_is_refused_with_the_way_out(name: str) -> None:
-    given, keys, told = MANAGED_REFUSED[name]
+    given, keys, reported = MANAGED_REFUSED[name]
     problems = checked(CLOUD, given).problems
     assert {problem.key for problem in problems} == keys
-    assert all(told in f"{problem.rule} {problem.remedy}" for problem in problems)
+    assert all(reported in f"{problem.rule} {problem.remedy}" for problem in problems)

@@ -363,7 +363,7 @@ def test_groups_of_a_routers_pattern_and_the_placeholders_of_templates_are_no_sh
         ("trust.pem", None, ""),
     ],
 )
-def test_a_registrys_store_is_told_by_its_content_or_its_name(
+def test_a_registrys_store_is_recognised_by_its_content_or_its_name(
     tmp_path: Path, location: str, content: bytes | None, kind: str
 ) -> None:
     path = tmp_path / location
@@ -383,7 +383,7 @@ def test_pst_is_refused_with_the_zone_that_is_meant() -> None:
     assert problem.remedy == "Did you mean America/Los_Angeles?"
 
 
-def test_client_settings_outside_of_the_list_are_told_which_are_allowed() -> None:
+def test_client_settings_outside_of_the_list_are_refused_with_those_that_are_allowed() -> None:
     (problem,) = checked({"consumer.override.isolation.levle": "read_committed"}).problems
     assert problem.remedy.startswith("Did you mean consumer.override.isolation.level?")
     assert "max.poll.records" in problem.remedy

@@ -360,7 +360,7 @@ def test_a_bad_payload_among_many_costs_its_neighbours_nothing() -> None:
     check(FLAT, payloads, found)
 
 
-def test_payloads_that_do_not_pass_are_told_from_their_neighbours() -> None:
+def test_payloads_that_do_not_pass_are_distinguished_from_their_neighbours() -> None:
     latin, beyond = GOOD[7].replace(b"s7", b"s\xe4"), GOOD[9].replace(long(9), long(2**31), 2)
     payloads = [*GOOD[:5], GOOD[5][:-1], GOOD[6] + b"\0", latin, GOOD[8], b"", beyond, GOOD[10]]
     table, passed = columns(FLAT).read(pa.array(payloads, pa.binary()))

@@ -207,7 +207,7 @@ def test_references_to_other_schemas_are_found_by_name_by_id_and_relative_to_the
         ({"$ref": "other.json"}, "other.json.* is not known; the schemas registered with this one: none"),
         ({"$ref": "#anchor"}, "names an anchor"),
         ({"type": "array"}, "Array schema did not specify the items type"),
-        ({}, "tells no type"),
+        ({}, "names no type"),
         (True, "schema is true, not a schema object"),
         ({"type": "any"}, 'type "any" is unknown'),
         ({"type": "null"}, "is unknown"),

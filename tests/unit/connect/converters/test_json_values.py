@@ -118,7 +118,7 @@ def test_null_and_nothing_are_null_values(value: bytes | None, converter: Any) -
 
 
 @pytest.mark.parametrize("beside", [[], [b'{"a":1}'] * 3, [b'{"a":1}', b"{"]])
-def test_a_number_without_end_is_refused_whatever_stands_beside_it(beside: list[bytes]) -> None:
+def test_a_number_without_end_is_refused_whatever_is_beside_it(beside: list[bytes]) -> None:
     decoded = decode(*beside, b'{"a":' + b"9" * 5000 + b"}")
 
     assert decoded.failures[-1].offset == len(beside)

@@ -223,7 +223,7 @@ def written(payloads: Payloads, schema: Any) -> dict[str, str]:
     refused = {}
     for name, form in FORMATS.items():
         offsets = np.arange(len(payloads.rows), dtype=np.int64)
-        fitted = form.fit(Run(offsets, offsets, payloads.values, schema))
+        fitted = form.accept(Run(offsets, offsets, payloads.values, schema))
         if isinstance(fitted, str):
             refused[name] = fitted
         elif len(fitted):

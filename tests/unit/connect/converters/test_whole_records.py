@@ -155,8 +155,8 @@ def test_each_record_is_a_value_a_tombstone_a_failure_or_a_null_once(
     written = [int(offset) for run in decoded.runs for offset in run.offsets]
 
     assert written == sorted(written)
-    told = written + [failure.offset for failure in decoded.failures] + decoded.nulls
-    assert sorted(told) == [10 + 2 * n for n in range(len(records))]
+    reported = written + [failure.offset for failure in decoded.failures] + decoded.nulls
+    assert sorted(reported) == [10 + 2 * n for n in range(len(records))]
     assert not (tombstones and decoded.nulls)
     for run in decoded.runs:
         assert set(run.sidecars) == stores

@@ -73,7 +73,7 @@ def test_the_published_vectors_hold():
     assert "Empty bytes" in one(b"")
 
 
-def test_a_guid_stands_before_the_payload():
+def test_a_guid_comes_before_the_payload():
     assert one(b"\1" + GUID.bytes + b"abc") == (SchemaName(guid=TEXT), b"abc")
     assert one(b"\1" + GUID.bytes + b"\0abc", indexes=MessageIndexes.FOLLOW) == (
         SchemaName(guid=TEXT, indexes=(0,)),

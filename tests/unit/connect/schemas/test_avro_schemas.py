@@ -154,13 +154,13 @@ def test_what_was_written_is_read_as_the_schema_it_was(connect: dict[str, Any], 
     assert into(avro_schema(schema, options=SINK)) == schema
 
 
-def test_a_required_default_stands_at_the_field_and_in_the_metadata() -> None:
+def test_a_required_default_is_at_the_field_and_in_the_metadata() -> None:
     text = {"field": "string", "type": "string", "default": "abc"}
     expected = {"name": "string", "type": {"type": "string", "connect.default": "abc"}, "default": "abc"}
     assert out(struct(text, name="record", version=2))["fields"] == [expected]
 
 
-def test_an_optional_type_with_a_default_stands_before_null() -> None:
+def test_an_optional_type_with_a_default_comes_before_null() -> None:
     found = out(struct({"field": "n", "type": "int32", "optional": True, "default": 7}))
     assert found["fields"] == [{"name": "n", "type": [{"type": "int", "connect.default": 7}, "null"], "default": 7}]
 

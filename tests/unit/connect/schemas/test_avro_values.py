@@ -150,7 +150,7 @@ def test_a_plain_bytes_payload_is_the_value_without_length() -> None:
     assert encoder(ConnectSchema(SchemaType.BYTES), "bytes")(b"abc") == b"\x06abc"
 
 
-def test_bytes_after_the_datum_are_ignored_and_can_be_told_from_it() -> None:
+def test_bytes_after_the_datum_are_ignored_and_can_be_distinguished_from_it() -> None:
     avro = record({"name": "a", "type": "int"})
     assert read(avro, b"\x02 and more") == {"a": 1}
     assert measuring_decoder(avro, connect_schema_of_avro(avro, options=SINK))(Datum.of(b"\x02 and more")) == (

@@ -242,7 +242,7 @@ def test_fields_spliced_into_json_text_are_those_of_its_records(
 
 @pytest.mark.parametrize("name", ["a", "ab", "abc", "abcdef", "\u00e9"])
 @pytest.mark.parametrize("shift", range(5))
-def test_a_field_that_a_document_has_already_is_put_in_its_place_wherever_it_stands(name: str, shift: int) -> None:
+def test_a_field_that_a_document_has_already_is_put_in_its_place_wherever_it_is(name: str, shift: int) -> None:
     import pyarrow as pa
 
     transform = InsertField(RecordPart.VALUE, (Insertion("static", name, optional=True),), "new", defaults=True)

@@ -310,7 +310,7 @@ def test_a_bucket_that_does_not_answer_at_first_keeps_the_sink_waiting_and_later
         nonlocal away
         yield
         assert counts(world) == []
-        assert here.heartbeat_writer.current.warning == "What is asked of the sink cannot be told: GetObject timed out."
+        assert here.heartbeat_writer.current.warning == "The request to the sink cannot be read: GetObject timed out."
         away = False
         yield
         assert here.answer[0] is Phase.PAUSED

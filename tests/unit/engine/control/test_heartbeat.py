@@ -10,17 +10,23 @@ from typing import Any
 import pytest
 
 from kafka_s3.connect.config.settings import masking
+from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.heartbeat import (
+    STATES,
+    WHY_LIMIT,
     Delay,
     Heartbeat,
     HeartbeatWriter,
     Limits,
     Phase,
+    StateSince,
     Tally,
     beating,
     may_replace,
     read_heartbeat,
 )
+from kafka_s3.engine.control.status import SinkSnapshot, SinkState, check_line, health, own_state, state_history
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
 from kafka_s3.model.files import Reason, Totals
@@ -36,8 +42,8 @@ OTHER = TopicPartition("or-ders", 12)
 WHOLE = Heartbeat(
     "orders", "run-1", "host", 7, "0.1.0", started_ms=1, interval_ms=1000, phase=Phase.PAUSED, beat_ms=5000, driver="host/1", epoch=3,
     version=9, last_round_ms=4, lag={ORDERS: 5, OTHER: 0}, lag_grew=2, troubled=True, warning="w", warned_ms=3, failure="f",
-    request="r", flushed="x", standing=("topic clicks is not in Kafka",), recent=Tally(60_000, 4, 3, 1), hours=(Tally(0, 9, 9),),
-    delay=Delay(1, 2), limits=Limits(5, 6, 0.5),
+    request="r", flushed="x", open_problems=("topic clicks is not in Kafka",), recent=Tally(60_000, 4, 3, 1), hours=(Tally(0, 9, 9),),
+    delay=Delay(1, 2), limits=Limits(5, 6, 0.5), catch_up=CatchUp(1, 2, 3.5, None, 9), states=(StateSince(7, "DEGRADED", "why"),),
 )  # fmt: skip
 
 
@@ -55,7 +61,7 @@ def pulse_of(store: Any, clock: Callable[[], int], **more: Any) -> HeartbeatWrit
     return HeartbeatWriter(store, PATHS, interval_ms=1000, clock_ms=clock, **more)
 
 
-def said(store: MemoryStore) -> Heartbeat:
+def shown(store: MemoryStore) -> Heartbeat:
     found = read_heartbeat(store, PATHS)
     assert found is not None
     return found
@@ -67,13 +73,13 @@ def done(lag: int, version: int = 3) -> RoundSummary:
 
 def test_a_heartbeat_is_read_back_as_it_was_written(store: MemoryStore) -> None:
     store.put(PATHS.heartbeat(), WHOLE.to_json())
-    assert said(store) == WHOLE
+    assert shown(store) == WHOLE
     assert read_heartbeat(store, StatePaths("_kafka_s3", "none")) is None
 
 
 def test_a_heartbeat_of_a_later_version_with_more_members_can_be_read(store: MemoryStore) -> None:
     store.put(PATHS.heartbeat(), json.dumps({**json.loads(WHOLE.to_json()), "mood": "good"}).encode())
-    assert said(store) == WHOLE
+    assert shown(store) == WHOLE
 
 
 @pytest.mark.parametrize(
@@ -94,6 +100,8 @@ def test_a_damaged_heartbeat_is_named_with_its_key(store: MemoryStore, content: 
         {"warning": 7},
         {"recent": {"read": []}},
         {"delay": "x"},
+        {"catch_up": {"since_ms": "x", "unread": 1}},
+        {"states": [{"at_ms": 1, "state": 7}]},
     ],
 )
 def test_a_heartbeat_of_other_types_is_damaged_and_ends_no_command(store: MemoryStore, forged: dict[str, Any]) -> None:
@@ -130,14 +138,14 @@ def test_a_successor_is_not_written_over(existing: Heartbeat | None, epoch: int,
 def test_the_loop_is_mirrored(store: MemoryStore, clock: Clock) -> None:
     heartbeat_writer = pulse_of(store, clock)
     heartbeat_writer.beat()
-    assert (said(store).phase, said(store).version, said(store).epoch) == (Phase.STARTING, -1, 0)
+    assert (shown(store).phase, shown(store).version, shown(store).epoch) == (Phase.STARTING, -1, 0)
     heartbeat_writer.started(Start("orders", 4, 2, Totals(), 1, 10))
     heartbeat_writer.claimed("host/abc")
     heartbeat_writer.doing(Phase.RUNNING, "request-1")
     heartbeat_writer.round_done(done(6))
     clock.now = 2_000
     heartbeat_writer.beat()
-    beat = said(store)
+    beat = shown(store)
     assert (beat.phase, beat.epoch, beat.version, beat.driver, beat.request) == (
         Phase.RUNNING,
         4,
@@ -155,13 +163,13 @@ def test_a_heartbeat_says_when_lag_was_measured_and_an_older_one_may_lack_it(sto
     assert heartbeat_writer.current.looked_ms == 800
     heartbeat_writer.worked({ORDERS: 0}, 950)
     heartbeat_writer.beat()
-    assert said(store).looked_ms == 950
+    assert shown(store).looked_ms == 950
     older = {name: value for name, value in json.loads(WHOLE.to_json()).items() if name != "looked_ms"}
     store.put(PATHS.heartbeat(), json.dumps(older).encode())
-    assert said(store) == WHOLE
+    assert shown(store) == WHOLE
 
 
-def test_a_sink_that_has_just_started_tells_its_lag(store: MemoryStore, clock: Clock) -> None:
+def test_a_sink_that_has_just_started_shows_its_lag(store: MemoryStore, clock: Clock) -> None:
     heartbeat_writer = pulse_of(store, clock)
     start = Start(
         "orders", 4, 2, Totals(), 1, 7000, lag={ORDERS: 7000}, polled_ms=990, open_problems=("topic b is not in Kafka",)
@@ -169,8 +177,8 @@ def test_a_sink_that_has_just_started_tells_its_lag(store: MemoryStore, clock: C
     heartbeat_writer.started(start)
     heartbeat_writer.ended(RecordError("bad"))  # in the first round
     heartbeat_writer.beat()
-    beat = said(store)
-    assert (beat.lag, beat.looked_ms, beat.standing) == ({ORDERS: 7000}, 990, ("topic b is not in Kafka",))
+    beat = shown(store)
+    assert (beat.lag, beat.looked_ms, beat.open_problems) == ({ORDERS: 7000}, 990, ("topic b is not in Kafka",))
 
 
 def test_the_share_of_dead_letters_is_that_of_the_last_hour_of_this_run_and_is_warned_of_once(
@@ -191,19 +199,42 @@ def test_the_share_of_dead_letters_is_that_of_the_last_hour_of_this_run_and_is_w
     assert heartbeat_writer.current.recent == Tally(0, 400, 335, 65)
     clock.now = 3 * 3_600_000
     heartbeat_writer.beat()
-    assert said(store).recent.read == 0
+    assert shown(store).recent.read == 0
 
 
 def round_of(read: int, dead: int, *, ended_ms: int) -> RoundSummary:
     return RoundSummary(3, 0, ended_ms, read, Totals(read, read - dead, dead), (), {}, {})
 
 
-def test_what_stands_is_told_until_it_is_over(store: MemoryStore, clock: Clock) -> None:
+def test_what_is_wrong_is_reported_until_it_is_over(store: MemoryStore, clock: Clock) -> None:
     heartbeat_writer = pulse_of(store, clock)
     heartbeat_writer.worked({}, 5, open_problems=["topic b is not in Kafka"])
-    assert heartbeat_writer.current.standing == ("topic b is not in Kafka",)
+    assert heartbeat_writer.current.open_problems == ("topic b is not in Kafka",)
     heartbeat_writer.worked({}, 6)
-    assert heartbeat_writer.current.standing == ()
+    assert heartbeat_writer.current.open_problems == ()
+
+
+def test_what_cannot_follow_the_log_is_told_and_leaves_the_sinks_work_and_lag_as_they_are(
+    store: MemoryStore, clock: Clock
+) -> None:
+    """A warning of a Delta table made the sink's lag unknown."""
+    heartbeat_writer = pulse_of(store, clock)
+    heartbeat_writer.doing(Phase.RUNNING, "")
+    heartbeat_writer.follower_warned("Delta tables: orders refuses.")
+    heartbeat_writer.worked(
+        {ORDERS: 7}, clock(), behind=["Delta tables: the table of orders does not follow since 10:00"]
+    )
+    heartbeat_writer.beat()
+    found = shown(store)
+    assert (found.troubled, found.warning) == (False, "Delta tables: orders refuses.")
+    assert found.behind == ("Delta tables: the table of orders does not follow since 10:00",)
+    known = SinkSnapshot("orders", LogState(3, 1, totals=Totals(read=1)), heartbeat=found, seen_ms=clock())
+    assert (str(known.lag), health(known).state) == ("7", SinkState.DEGRADED)
+    line, well = check_line(known)
+    assert not well
+    assert "does not follow since 10:00. Lag: 7 records" in line
+    heartbeat_writer.worked({ORDERS: 7}, clock())
+    assert heartbeat_writer.current.behind == ()
 
 
 def test_the_loop_says_when_it_last_looked() -> None:
@@ -245,15 +276,15 @@ def test_lag_counts_as_growing_only_over_heartbeats_that_follow_a_commit(store: 
     for lag in (5, 6, 7, 8, 2):
         heartbeat_writer.round_done(done(lag))
         heartbeat_writer.beat()
-        grew.append(said(store).lag_grew)
+        grew.append(shown(store).lag_grew)
     assert grew == [0, 1, 2, 3, 0]
     for lag in (10, 20, 30):  # the open tail of a sink that closes files by the hour
         heartbeat_writer.worked({ORDERS: lag})
         heartbeat_writer.beat()
-    assert (said(store).lag_grew, said(store).lag) == (0, {ORDERS: 30})
+    assert (shown(store).lag_grew, shown(store).lag) == (0, {ORDERS: 30})
 
 
-def test_a_bucket_that_refuses_heartbeats_is_told_once_and_stops_nothing(
+def test_a_bucket_that_refuses_heartbeats_is_reported_once_and_stops_nothing(
     store: MemoryStore, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_: str) -> None:
@@ -270,13 +301,13 @@ def test_a_bucket_that_refuses_heartbeats_is_told_once_and_stops_nothing(
 def test_a_run_ends_as_stopped_or_as_failed_with_its_reason(store: MemoryStore, clock: Clock) -> None:
     with beating(pulse_of(store, clock)):
         pass
-    assert said(store).phase is Phase.STOPPED
+    assert shown(store).phase is Phase.STOPPED
     with pytest.raises(RecordError), beating(pulse_of(store, clock)):
         raise RecordError("Sink orders stops at a record.")
-    assert (said(store).phase, said(store).failure) == (Phase.FAILED, "RecordError: Sink orders stops at a record.")
+    assert (shown(store).phase, shown(store).failure) == (Phase.FAILED, "RecordError: Sink orders stops at a record.")
     with pytest.raises(KeyboardInterrupt), beating(pulse_of(store, clock)):
         raise KeyboardInterrupt
-    assert said(store).phase is Phase.STOPPED
+    assert shown(store).phase is Phase.STOPPED
 
 
 def test_a_driver_that_was_fenced_leaves_the_heartbeat_of_its_successor(store: MemoryStore, clock: Clock) -> None:
@@ -288,7 +319,7 @@ def test_a_driver_that_was_fenced_leaves_the_heartbeat_of_its_successor(store: M
     successor.beat()
     with pytest.raises(Fenced), beating(fenced):
         raise Fenced("Owned by another driver.")
-    assert (said(store).epoch, said(store).phase) == (5, Phase.STARTING)
+    assert (shown(store).epoch, shown(store).phase) == (5, Phase.STARTING)
 
 
 def test_a_fenced_driver_without_a_successor_that_beats_ends_in_silence(store: MemoryStore, clock: Clock) -> None:
@@ -296,7 +327,7 @@ def test_a_fenced_driver_without_a_successor_that_beats_ends_in_silence(store: M
     fenced.beat()
     with pytest.raises(Fenced), beating(fenced):
         raise Fenced("Owned by another driver.")
-    assert said(store).phase is Phase.STARTING
+    assert shown(store).phase is Phase.STARTING
 
 
 def test_a_restart_knows_which_flush_was_done(store: MemoryStore, clock: Clock) -> None:
@@ -313,5 +344,64 @@ def test_no_secret_and_no_foreign_text_gets_into_the_bucket(store: MemoryStore, 
     heartbeat_writer.beat()
     stored = store.get(PATHS.heartbeat())
     assert b"canary" not in stored
-    assert said(store).warning == "refused: ****"
-    assert said(store).failure.startswith("ValueError, ")
+    assert shown(store).warning == "refused: ****"
+    assert shown(store).failure.startswith("ValueError, ")
+
+
+def states_of(store: MemoryStore) -> list[tuple[int, str, str]]:
+    return [(one.at_ms, one.state, one.why) for one in shown(store).states]
+
+
+def test_the_states_of_a_sink_are_kept_over_runs_and_silence(store: MemoryStore, clock: Clock) -> None:
+    first = pulse_of(store, clock, judge=own_state)
+    first.started(Start("orders", 1, 0, Totals(1, 1), 1, 0, polled_ms=1000))
+    first.doing(Phase.RUNNING, "")
+    for clock.now, problems in (
+        (2000, ()),
+        (3000, ("topic clicks is not in Kafka",)),
+        (4000, ("another",)),
+        (5000, ()),
+    ):
+        first.worked({ORDERS: 0}, clock.now, open_problems=problems)
+        first.beat()
+    clock.now = 60_000  # it was killed, and nobody wrote
+    second = pulse_of(store, clock, judge=own_state)
+    second.remember()
+    second.started(Start("orders", 2, 0, Totals(1, 1), 1, 0, polled_ms=1000))
+    second.doing(Phase.RUNNING, "")
+    second.beat()
+    clock.now = 70_000
+    second.ended(RecordError("broken"))
+    second.beat()
+    found = states_of(store)
+    assert [(at, state) for at, state, _ in found] == [
+        (2000, "RUNNING"), (3000, "DEGRADED"), (5000, "RUNNING"), (8000, "STALE"), (60_000, "RUNNING"), (70_000, "FAILED"),
+    ]  # fmt: skip
+    assert found[1][2] == "topic clicks is not in Kafka"
+    assert "broken" in found[-1][2]
+    known = SinkSnapshot("orders", heartbeat=shown(store), seen_ms=80_000)
+    assert health(known).since_ms == 70_000
+
+
+def test_a_sink_that_fell_silent_is_stale_since_its_third_missing_heartbeat(store: MemoryStore, clock: Clock) -> None:
+    writer = pulse_of(store, clock, judge=own_state)
+    writer.started(Start("orders", 1, 0, Totals(1, 1), 1, 0, polled_ms=1000))
+    writer.doing(Phase.RUNNING, "")
+    writer.beat()
+    known = SinkSnapshot("orders", heartbeat=shown(store), seen_ms=100_000)
+    assert (health(known).state, health(known).since_ms) == (SinkState.STALE, 4000)
+    assert [one.state for one in state_history(known)] == ["RUNNING", "STALE"]
+
+
+def test_the_history_of_states_is_bounded_in_bytes(store: MemoryStore, clock: Clock) -> None:
+    writer = pulse_of(store, clock, judge=own_state)
+    writer.started(Start("orders", 1, 0, Totals(1, 1), 1, 0, polled_ms=1000))
+    writer.doing(Phase.RUNNING, "")
+    for number in range(3 * STATES):
+        clock.now += 1000
+        writer.worked({}, clock.now, open_problems=["x" * 5000] if number % 2 else [])
+        writer.beat()
+    found = shown(store).states
+    assert len(found) == STATES
+    assert max(len(one.why) for one in found) == WHY_LIMIT
+    assert found[-1].at_ms == clock.now

@@ -26,7 +26,7 @@ def note(store: MemoryStore, epoch: int, **config: str) -> None:
     note_settings(store, PATHS, noted_settings(settings, epoch=epoch, at_ms=epoch * 1000))
 
 
-def test_only_new_settings_are_noted_and_what_changed_is_told_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_settings_are_noted_and_what_changed_is_reported_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTED_SECRET", SECRET)
     store = MemoryStore()
     note(store, 1)
@@ -58,17 +58,17 @@ def test_a_note_that_is_damaged_is_named_and_does_not_keep_the_next_one_away() -
 
 
 def test_a_driver_notes_its_epoch_once_and_a_bucket_that_refuses_leaves_the_heartbeat_alone() -> None:
-    store, told = MemoryStore(), []
+    store, reported = MemoryStore(), []
 
     def claimed(beat: object) -> None:
-        told.append(beat)
+        reported.append(beat)
         raise RuntimeError("no")
 
     writer = HeartbeatWriter(store, PATHS, interval_ms=1000, clock_ms=lambda: 5, claimed=claimed)
     writer.beat()
-    assert told == []
+    assert reported == []
     writer.started(Start("orders", epoch=4, version=7, totals=Totals(), partitions=1, backlog=0))
     writer.beat()
     writer.beat()
-    assert len(told) == 1
+    assert len(reported) == 1
     assert store.head(PATHS.heartbeat()) is not None

@@ -55,7 +55,7 @@ def test_delay_is_the_time_from_record_to_commit_weighed_by_records() -> None:
     assert delay_of([file(2_000, 2_000, 1)], 1_000) == Delay(0, 0)  # a producer's clock may be ahead
 
 
-def test_files_without_times_and_those_of_no_values_tell_no_delay() -> None:
+def test_files_without_times_and_those_of_no_values_show_no_delay() -> None:
     assert delay_of([file(None, None, 1), file(0, 0, 1, Role.KEY)], 1_000) is None
 
 

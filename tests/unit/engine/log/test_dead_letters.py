@@ -82,8 +82,8 @@ def test_filters_choose_by_place_stage_class_time_and_entry() -> None:
         return places(found(world, replace(LetterSelection(), **filters)))  # type: ignore[arg-type]
 
     everything = places(some)
-    assert chosen(topic="orders") == everything
-    assert chosen(topic="order") == []
+    assert chosen(topics=frozenset({"orders"})) == everything
+    assert chosen(topics=frozenset({"order"})) == []
     assert chosen(partition=1) == [(1, 0)]
     assert chosen(offset=4) == [(0, 4)]
     assert chosen(stage="VALUE_CONVERTER") == [(0, 1), (0, 4), (1, 0)]
@@ -135,7 +135,7 @@ def test_recorded_letters_ahead_of_a_position_that_moves_over_a_gap_stay_open() 
     assert [filed.state for filed in found(world)] == [LetterState.OPEN]
 
 
-def test_a_dead_letter_file_that_is_not_published_yet_is_told_and_the_others_are_read() -> None:
+def test_a_dead_letter_file_that_is_not_published_yet_is_reported_and_the_others_are_read() -> None:
     world = World(CONFIG, topics=(ORDERS, OTHER))
     world.start([failure("complete_upload", nth=None, matches=lambda key: "dead-letters" in key)])
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, BAD))
@@ -186,7 +186,7 @@ def test_nothing_of_a_hostile_record_reaches_the_terminal_as_a_control_character
     assert shown["message"].startswith(r"\x1b[2J\x07\u202eevil\u2028\x9b31m\r\n\t")
 
 
-def test_a_null_value_and_an_empty_one_are_told_apart() -> None:
+def test_a_null_value_and_an_empty_one_are_distinguished() -> None:
     assert readable(None) == "null"
     assert readable(b"") == ""
 

@@ -100,7 +100,7 @@ def test_entries_stay_in_their_order_when_tables_are_joined() -> None:
 
 
 @pytest.mark.parametrize("change", [{"partition": 2**40}, {"first_offset": 2**70}])
-def test_what_no_column_can_hold_is_told_with_the_entry(change: dict[str, Any]) -> None:
+def test_what_no_column_can_hold_is_reported_with_the_entry(change: dict[str, Any]) -> None:
     with pytest.raises(LogDamaged, match="entries 7 to 7"):
         tables_of([replace(ENTRY, files=(replace(FILE, **change),))])
 

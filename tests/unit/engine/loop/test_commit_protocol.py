@@ -248,8 +248,8 @@ class TwoDrivers(RuleBasedStateMachine):
         assert totals.read == totals.written + totals.dead_letters + totals.skipped == len(kinds)
         for entry in entries:
             assert entry.totals.read == entry.totals.written + entry.totals.dead_letters + entry.totals.skipped
-        told = {(m.origin[1], m.origin[2]) for m in world.kafka.produced.get("dlq", []) if m.origin}
-        assert told == set(buried)
+        reported = {(m.origin[1], m.origin[2]) for m in world.kafka.produced.get("dlq", []) if m.origin}
+        assert reported == set(buried)
         assert all(world.frontier(tp) == max(sent, default=-1) + 1 for tp, sent in self.sent.items())
 
 
@@ -337,15 +337,15 @@ def test_an_entry_that_the_store_did_not_take_is_put_again_before_anything_else(
     ],
     ids=["commit unknown", "answer unknown", "not published"],
 )
-def test_a_round_that_ends_at_a_later_try_is_told_once_with_what_it_wrote(faults: list[Fault]) -> None:
-    world, told = world_of(3), Told()
-    world.start(faults, told)
+def test_a_round_that_ends_at_a_later_try_is_reported_once_with_what_it_wrote(faults: list[Fault]) -> None:
+    world, reported = world_of(3), Told()
+    world.start(faults, reported)
     world.add(range(3))
     assert not world.sink.poll_and_commit()
-    assert (len(told.rounds), len(told.texts)) == (int(faults[0].verb == "complete_upload"), 1)
+    assert (len(reported.rounds), len(reported.texts)) == (int(faults[0].verb == "complete_upload"), 1)
 
     assert world.sink.poll_and_commit()
-    (done,) = told.rounds
+    (done,) = reported.rounds
     assert (done.version, done.read, done.totals.written, done.totals.files, sum(done.lag.values())) == (2, 3, 3, 1, 0)
 
 
@@ -391,9 +391,9 @@ def test_an_entry_of_a_later_format_is_refused_by_name() -> None:
     world = world_of(3)
     world.start()
     key = f"{STATE}orders/commits/{1:020d}.json"
-    world.store.put(key, json.dumps({**json.loads(world.store.get(key)), "format": 3}).encode())
+    world.store.put(key, json.dumps({**json.loads(world.store.get(key)), "format": 99}).encode())
 
-    with pytest.raises(LogDamaged, match=rf"{key}.*format 3.*Upgrade"):
+    with pytest.raises(LogDamaged, match=rf"{key}.*format 99.*Upgrade"):
         world.start()
 
 

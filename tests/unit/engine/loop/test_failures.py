@@ -69,9 +69,9 @@ def _nothing() -> Pipeline:
 
 
 def test_a_bad_record_stops_its_topic_partition_and_the_others_go_on() -> None:
-    world, told = world_of_two(), Warnings()
+    world, reported = world_of_two(), Warnings()
     spoil(world)
-    world.start(observer=told)
+    world.start(observer=reported)
     assert world.sink.poll_and_commit()
     world.add(range(3, 6), tp=SECOND)
     assert world.sink.poll_and_commit()
@@ -83,7 +83,7 @@ def test_a_bad_record_stops_its_topic_partition_and_the_others_go_on() -> None:
         "orders-0 has stopped at 2024-01-15T10:00:00Z: Sink orders cannot pass over orders-0 offset 3"
     )
     assert problem.endswith("The others go on. Restart the sink once that is mended.")
-    assert told.texts == [problem]
+    assert reported.texts == [problem]
 
 
 def test_a_sink_that_ends_while_some_have_stopped_says_so_by_its_exit_code() -> None:
@@ -105,16 +105,19 @@ def test_under_the_scope_of_the_sink_it_stops_once_the_others_are_committed() ->
     assert numbers(world, SECOND) == [0, 1, 2]
 
 
-def test_where_all_have_stopped_the_sink_ends_with_the_first_reason_and_has_told_all() -> None:
-    world, told = world_of_two(**{"behavior.on.lost.offsets": "fail"}), Warnings()
-    world.start(observer=told)
+def test_where_all_have_stopped_the_sink_ends_with_the_first_reason_and_has_reported_all() -> None:
+    world, reported = world_of_two(**{"behavior.on.lost.offsets": "fail"}), Warnings()
+    world.start(observer=reported)
     world.sink.poll()
     spoil(world)
     world.kafka.trim(SECOND, start=2)
     with pytest.raises(OffsetsLost, match="orders-1: wanted 0, available from 2") as ended:
         world.sink.poll_and_commit()
     assert ended.value.exit_code == 1
-    assert [text.partition(" at ")[0] for text in told.texts[-2:]] == ["orders-0 has stopped", "orders-1 has stopped"]
+    assert [text.partition(" at ")[0] for text in reported.texts[-2:]] == [
+        "orders-0 has stopped",
+        "orders-1 has stopped",
+    ]
 
 
 def test_a_restart_tries_again_what_had_stopped() -> None:
@@ -340,10 +343,10 @@ def test_a_driver_that_takes_over_completes_what_waits() -> None:
 
 
 def test_a_driver_that_cannot_complete_it_either_starts_all_the_same_and_names_it() -> None:
-    world, told = world_of_two(), Warnings()
+    world, reported = world_of_two(), Warnings()
     world.start(completion(FIRST, None))
     world.sink.poll_and_commit()
-    world.start(completion(FIRST, None), told)
+    world.start(completion(FIRST, None), reported)
     world.add(range(3, 6), tp=SECOND)
     assert world.sink.poll_and_commit()
     assert numbers(world, SECOND) == [*range(6)]

@@ -51,16 +51,16 @@ def flushed(world: World) -> None:
 def test_open_files_of_a_log_that_was_cut_and_has_grown_again_are_dropped_with_a_warning_and_read_again(
     restarts: bool,
 ) -> None:
-    world, told = holding(), Warnings()
+    world, reported = holding(), Warnings()
     regrow(world, at=4, until=14)
     if restarts:
-        world.start(observer=told)
+        world.start(observer=reported)
     else:
-        world.sink.topics.observer = told
+        world.sink.topics.observer = reported
     flushed(world)
 
     assert numbers(world) == [*range(4), *range(104, 114)]
-    assert told.texts == [
+    assert reported.texts == [
         "orders-0 was truncated at 4, above the sink's position 0: it had reached to 10, and ends at 14 now. "
         "The open files of what is gone are dropped, and it is read again."
     ]
@@ -69,47 +69,50 @@ def test_open_files_of_a_log_that_was_cut_and_has_grown_again_are_dropped_with_a
 
 @pytest.mark.parametrize("restarts", [True, False])
 def test_open_files_that_end_before_a_cut_go_on(restarts: bool) -> None:
-    world, told = holding(), Warnings()
+    world, reported = holding(), Warnings()
     regrow(world, at=10, until=14)
     if restarts:
-        world.start(observer=told)
+        world.start(observer=reported)
     flushed(world)
 
-    assert (numbers(world), told.texts) == ([*range(10), *range(110, 114)], [])
+    assert (numbers(world), reported.texts) == ([*range(10), *range(110, 114)], [])
     assert [file.first_offset for entry in world.entries() for file in entry.files] == [0]
 
 
 def test_open_files_that_were_kept_under_several_leader_epochs_are_believed_after_a_restart() -> None:
     """The epoch of the frontier is older than that of the open files, whose records came under the new leader."""
-    world, told = holding(), Warnings()
+    world, reported = holding(), Warnings()
     regrow(world, at=10, until=14)
     world.sink.poll_and_commit()
     world.kafka.cut(ORDERS, at=14)
-    world.start(observer=told)
+    world.start(observer=reported)
     world.add(range(14, 16))
     flushed(world)
 
-    assert (numbers(world), told.texts) == ([*range(10), 14, 15, *range(110, 114)], [])
+    assert (numbers(world), reported.texts) == ([*range(10), 14, 15, *range(110, 114)], [])
 
 
 def test_open_files_of_a_partition_that_nobody_leads_are_believed_only_once_their_log_is_known() -> None:
-    world, told = holding(), Warnings()
+    world, reported = holding(), Warnings()
     world.kafka.leaderless = {ORDERS}
     world.start()
     world.sink.poll_and_commit()
     regrow(world, at=4, until=14)
-    world.start(observer=told)
+    world.start(observer=reported)
     world.sink.poll_and_commit()
     world.kafka.leaderless = set()
     flushed(world)
 
     assert numbers(world) == [*range(4), *range(104, 114)]
-    assert [text for text in told.texts if "truncated at 4" in text]
+    assert [text for text in reported.texts if "truncated at 4" in text]
 
 
 @pytest.mark.parametrize("state", ["true", "false"])
 def test_recorded_dead_letters_of_a_log_that_was_cut_and_has_grown_again_hide_no_record(state: str) -> None:
-    world, told = World({**CONFIG, **TOLERANT, "tail.state.enable": state, "tail.check.interval.ms": "0"}), Warnings()
+    world, reported = (
+        World({**CONFIG, **TOLERANT, "tail.state.enable": state, "tail.check.interval.ms": "0"}),
+        Warnings(),
+    )
     world.start()
     world.add(range(3))
     for offset in (3, 5):
@@ -117,13 +120,13 @@ def test_recorded_dead_letters_of_a_log_that_was_cut_and_has_grown_again_hide_no
     world.sink.poll_and_commit()
     assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([3, 5])
     regrow(world, at=4, until=14)
-    world.start(observer=told)
+    world.start(observer=reported)
     world.sink.poll_and_commit()
     assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([3])
     flushed(world)
 
     assert numbers(world) == [0, 1, 2, *range(104, 114)]
-    (text,) = told.texts
+    (text,) = reported.texts
     assert "1 recorded dead letters of what is gone are dropped, and it is read again" in text
 
 
@@ -155,7 +158,7 @@ def test_a_sink_that_began_at_the_end_of_a_log_notices_that_it_was_cut_before_an
 
 def test_a_position_behind_a_gap_is_of_the_log_that_was_looked_at() -> None:
     """A leader changed between the last entry and the gap: the epoch of that entry ended before the gap does."""
-    world, told = World({**CONFIG, **GAP, "tail.state.enable": "false", "flush.size": "2"}), Warnings()
+    world, reported = World({**CONFIG, **GAP, "tail.state.enable": "false", "flush.size": "2"}), Warnings()
     world.start()
     world.add(range(2))
     world.sink.poll_and_commit()
@@ -164,10 +167,10 @@ def test_a_position_behind_a_gap_is_of_the_log_that_was_looked_at() -> None:
     world.kafka.trim(ORDERS, start=6)
     world.sink.poll_and_commit()
     assert world.log().load().progress[ORDERS].leader_epoch == 1
-    world.start(observer=told)
+    world.start(observer=reported)
     flushed(world)
 
-    assert (numbers(world), told.texts) == ([0, 1, 6, 7, 8], [])
+    assert (numbers(world), reported.texts) == ([0, 1, 6, 7, 8], [])
 
 
 def test_a_topic_that_was_created_again_is_not_compared_with_the_log_of_the_old_one() -> None:
@@ -195,18 +198,18 @@ def test_a_topic_that_was_created_again_is_not_compared_with_the_log_of_the_old_
 def test_records_that_retention_took_while_open_files_held_them_are_written(
     lost: str, restarts: bool, first: str
 ) -> None:
-    world, told = holding(**{"behavior.on.lost.offsets": lost}), Warnings()
+    world, reported = holding(**{"behavior.on.lost.offsets": lost}), Warnings()
     world.kafka.trim(ORDERS, start=5)
     world.add(range(10, 12))
     if restarts:
-        world.start(observer=told)
-    world.sink.topics.observer = told
+        world.start(observer=reported)
+    world.sink.topics.observer = reported
     world.sink.poll() if first == "a flush" else world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert list(world.numbers().values()) == [list(range(12))]
     assert [gap for entry in world.entries() for gap in entry.gaps] == []
-    assert (told.texts, states(world), world.store.uploads) == ([], [], {})
+    assert (reported.texts, states(world), world.store.uploads) == ([], [], {})
 
 
 def test_a_log_that_retention_emptied_has_its_last_records_in_the_open_files() -> None:
@@ -221,12 +224,12 @@ def test_a_log_that_retention_emptied_has_its_last_records_in_the_open_files() -
 @pytest.mark.parametrize("restarts", [True, False])
 @pytest.mark.parametrize("first", ["a cycle", "a flush"])
 def test_what_open_files_hold_is_written_before_a_gap_and_the_rest_behind_it(restarts: bool, first: str) -> None:
-    world, told = holding(**GAP), Warnings()
+    world, reported = holding(**GAP), Warnings()
     world.add(range(10, 20))
     world.kafka.trim(ORDERS, start=15)
     if restarts:
-        world.start(observer=told)
-    world.sink.topics.observer = told
+        world.start(observer=reported)
+    world.sink.topics.observer = reported
     world.sink.poll() if first == "a flush" else world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
@@ -235,7 +238,7 @@ def test_what_open_files_hold_is_written_before_a_gap_and_the_rest_behind_it(res
     assert [str(file.reason) for entry in world.entries() for file in entry.files] == [
         "behavior.on.lost.offsets", "flush.now",
     ]  # fmt: skip
-    assert told.texts == ["records lost to retention, gap recorded: orders-0: wanted 10, available from 15"]
+    assert reported.texts == ["records lost to retention, gap recorded: orders-0: wanted 10, available from 15"]
 
 
 def test_what_open_files_hold_is_written_before_a_sink_stops_for_what_is_lost_behind() -> None:
@@ -273,11 +276,11 @@ def test_what_one_topic_partition_holds_is_written_before_the_sink_stops_for_ano
 
 @pytest.mark.parametrize("lost", ["gap", "fail"])
 def test_records_are_lost_where_retention_took_them_and_the_state_that_held_them_cannot_be_used(lost: str) -> None:
-    world, told = holding(**{"behavior.on.lost.offsets": lost}), Warnings()
+    world, reported = holding(**{"behavior.on.lost.offsets": lost}), Warnings()
     world.kafka.trim(ORDERS, start=5)
     (key,) = states(world)
     world.store.delete(key)
-    world.start(observer=told)
+    world.start(observer=reported)
     if lost == "fail":
         with pytest.raises(OffsetsLost, match="orders-0: wanted 0, available from 5"):
             flushed(world)
@@ -287,4 +290,6 @@ def test_records_are_lost_where_retention_took_them_and_the_state_that_held_them
     assert numbers(world) == ([] if lost == "fail" else list(range(5, 10)))
     gaps = [gap for entry in world.entries() for gap in entry.gaps]
     assert gaps == ([] if lost == "fail" else [Gap("orders", 0, 0, 4, "retention")])
-    assert "orders-0: open files of an earlier task are not continued, because it is gone; read again." in told.texts
+    assert (
+        "orders-0: open files of an earlier task are not continued, because it is gone; read again." in reported.texts
+    )

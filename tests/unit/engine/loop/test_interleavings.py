@@ -44,6 +44,7 @@ CONFIG = {
     "tail.check.interval.ms": "60000",
     "tail.state.enable": "true",
     "tail.read.records": "1",
+    "rewrite.grace.ms": "3600000",
 }
 CHANGES: tuple[dict[str, str], ...] = (
     {},

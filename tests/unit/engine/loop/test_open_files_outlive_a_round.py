@@ -246,12 +246,12 @@ def test_each_record_is_read_once(name: str) -> None:
     world = World({
         "rotate.schedule.interval.ms": "3600000", "timezone": "UTC", "tail.read.records": "50", "object.name.template": name,
     })  # fmt: skip
-    told = Told()
-    world.start(observer=told)
+    reported = Told()
+    world.start(observer=reported)
     for minute in range(70):
         world.add(range(minute * 20, minute * 20 + 20), timestamp=world.now)
         world.now += 60_000
         world.sink.poll_and_commit()
     (key, *_) = world.numbers()
     assert world.numbers()[key] == list(range(59 * 20))  # those of the mark itself are the next file's first
-    assert (told.read, told.texts) == (70 * 20, [])
+    assert (reported.read, reported.texts) == (70 * 20, [])

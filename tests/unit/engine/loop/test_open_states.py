@@ -87,7 +87,7 @@ WHY: dict[Callable[[World], None], str] = {
     of_another_configuration: "they are of another configuration or version",
     of_another_epoch: "it is of another epoch",
     of_another_topic: "they are of another topic of that name",
-    overtaken: "they begin at offset 0, and the sink stands at 4",
+    overtaken: "they begin at offset 0, and the sink is at 4",
 }
 
 
@@ -95,13 +95,13 @@ WHY: dict[Callable[[World], None], str] = {
 def test_a_new_driver_drops_open_files_that_do_not_hold_and_says_why(happened: Callable[[World], None]) -> None:
     world = world_with_open_files()
     happened(world)
-    told = Warnings()
-    world.start(observer=told)
+    reported = Warnings()
+    world.start(observer=reported)
     world.add(range(4, 9))
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
-    assert told.texts == [
+    assert reported.texts == [
         f"orders-0: open files of an earlier task are not continued, because {WHY[happened]}; read again."
     ]
     assert sorted(number for found in world.numbers().values() for number in found) == list(range(9))
@@ -120,38 +120,40 @@ def test_open_files_without_a_dead_letter_are_read_again_where_a_position_was_se
     assert world.entries()[-1].progress[ORDERS].recorded.ranges == ((2, 2),)
     for offset in (3, 0):
         write_positions(world.log(), world.kafka, {ORDERS: offset})
-    told = Warnings()
-    world.start(observer=told)
+    reported = Warnings()
+    world.start(observer=reported)
     world.add([4])
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert list(world.numbers().values()) == [[0, 1, 3, 4]]
     assert world.frontier() == 5
-    assert "because the position was set since, and dead letters that they do without are tried again" in told.texts[0]
+    assert (
+        "because the position was set since, and dead letters that they do without are tried again" in reported.texts[0]
+    )
 
 
 def test_a_driver_that_was_not_stopped_goes_on_where_the_last_task_stopped() -> None:
     world = world_with_open_files()
-    told = Warnings()
-    world.start(observer=told)
+    reported = Warnings()
+    world.start(observer=reported)
     world.add(range(4, 9))
     world.sink.poll_and_commit()
 
     assert world.sink.partition_states[next(iter(world.sink.partition_states))].tail.records == 9
-    assert not told.texts
+    assert not reported.texts
 
 
 def test_without_the_right_to_delete_nothing_is_kept_and_nothing_is_lost() -> None:
-    world, told = World(CONFIG), Warnings()
+    world, reported = World(CONFIG), Warnings()
     denied = StorageError("Deleting it failed with AccessDenied (403).")
-    world.start([Fault("delete", raising(denied), nth=None)], told)
+    world.start([Fault("delete", raising(denied), nth=None)], reported)
     for first in (0, 4, 8):
         world.add(range(first, first + 4))
         world.now += 60_000
         world.sink.poll_and_commit()
 
-    assert told.texts == [
-        "Open files are not kept, and each look reads their records again: Deleting it failed with AccessDenied (403). "
+    assert reported.texts == [
+        "Open files are not kept, and each poll reads their records again: Deleting it failed with AccessDenied (403). "
         f"Grant s3:DeleteObject on {OPEN}*, or set tail.state.enable=false."
     ]
     assert not states(world)
@@ -167,12 +169,12 @@ def test_a_driver_that_dies_when_it_notes_open_files_leaves_them_to_the_next(mom
     with pytest.raises(Died):
         world.sink.poll_and_commit()
     assert len(states(world)) == 2
-    told = Warnings()
-    world.start(observer=told)
+    reported = Warnings()
+    world.start(observer=reported)
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
-    assert not told.texts
+    assert not reported.texts
     assert list(world.numbers().values()) == [list(range(9))]
     assert not states(world)
     assert not world.store.uploads
@@ -180,8 +182,8 @@ def test_a_driver_that_dies_when_it_notes_open_files_leaves_them_to_the_next(mom
 
 def test_a_driver_that_was_overtaken_learns_it_with_its_next_open_files_and_harms_nothing() -> None:
     world = world_with_open_files()
-    overtaken, told = world.sink, Warnings()
-    world.start(observer=told)
+    overtaken, reported = world.sink, Warnings()
+    world.start(observer=reported)
     world.add(range(4, 9))
     before = dict(world.store.objects)
     with pytest.raises(Fenced, match="written by another driver"):
@@ -190,7 +192,7 @@ def test_a_driver_that_was_overtaken_learns_it_with_its_next_open_files_and_harm
 
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
-    assert not told.texts
+    assert not reported.texts
     assert list(world.numbers().values()) == [list(range(9))]
     assert not world.store.uploads
 
@@ -198,8 +200,10 @@ def test_a_driver_that_was_overtaken_learns_it_with_its_next_open_files_and_harm
 def test_an_upload_that_was_taken_over_stays_with_the_successor_where_its_file_cannot_be_committed() -> None:
     """Both go on with one state: the first driver's task closes the file, then the second one takes over, then the entry is refused."""
     world = world_with_open_files({"flush.size": "7"})
-    (upload,), told = world.store.uploads, Warnings()
-    world.start([Fault("put_new", lambda key: successor(world, told), nth=2, matches=lambda key: "/commits/" in key)])
+    (upload,), reported = world.store.uploads, Warnings()
+    world.start(
+        [Fault("put_new", lambda key: successor(world, reported), nth=2, matches=lambda key: "/commits/" in key)]
+    )
     zombie = world.sink
     world.add(range(4, 7))
     with pytest.raises(Fenced, match="owned by another driver"):
@@ -207,17 +211,17 @@ def test_an_upload_that_was_taken_over_stays_with_the_successor_where_its_file_c
     assert list(world.store.uploads) == [upload]
 
     world.sink.poll_and_commit()
-    assert (told.texts, list(world.numbers().values())) == ([], [list(range(7))])
+    assert (reported.texts, list(world.numbers().values())) == ([], [list(range(7))])
     assert [file.upload.id for entry in world.entries() for file in entry.files] == [upload]
 
 
 def test_an_upload_that_was_taken_over_stays_with_the_successor_where_the_state_of_both_is_gone() -> None:
     """While the first driver's task keeps its files, the second one takes over, and removes the state with which both began."""
     world = world_with_open_files()
-    (upload,), told = world.store.uploads, Warnings()
+    (upload,), reported = world.store.uploads, Warnings()
 
     def goes_on(key: str) -> None:
-        successor(world, told).poll_and_commit()
+        successor(world, reported).poll_and_commit()
 
     world.start([Fault("put", goes_on, matches=lambda key: key.startswith(OPEN))])
     zombie = world.sink
@@ -227,32 +231,32 @@ def test_an_upload_that_was_taken_over_stays_with_the_successor_where_the_state_
     assert upload in world.store.uploads
 
     world.sink.drain(close=Reason.FLUSH_NOW)
-    assert (told.texts, list(world.numbers().values())) == ([], [list(range(9))])
+    assert (reported.texts, list(world.numbers().values())) == ([], [list(range(9))])
     assert [file.upload.id for entry in world.entries() for file in entry.files] == [upload]
     assert not states(world)
 
 
 def test_a_start_that_was_overtaken_leaves_the_state_that_its_successor_keeps() -> None:
-    world, told = world_with_open_files(), Warnings()
+    world, reported = world_with_open_files(), Warnings()
     world.add(range(4, 9))
 
     def goes_on(key: str) -> None:
-        successor(world, told).poll_and_commit()
+        successor(world, reported).poll_and_commit()
 
     with pytest.raises(Fenced, match="written by another driver"):
         world.start([Fault("list", goes_on, matches=lambda key: key == OPEN)])
     assert len(states(world)) == 1
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
-    assert (told.texts, list(world.numbers().values())) == ([], [list(range(9))])
+    assert (reported.texts, list(world.numbers().values())) == ([], [list(range(9))])
 
 
 def test_a_start_that_was_overtaken_is_fenced_before_it_removes_what_never_held() -> None:
-    world, told = world_with_open_files(), Warnings()
+    world, reported = world_with_open_files(), Warnings()
     (noted,) = states(world)
 
     def takes_over(key: str) -> None:
-        successor(world, told)
+        successor(world, reported)
         world.store.put(f"{noted}-unused", world.store.get(noted))
 
     with pytest.raises(Fenced, match="written by another driver"):
@@ -264,23 +268,23 @@ def test_a_start_that_was_overtaken_is_fenced_before_it_removes_what_never_held(
 @pytest.mark.parametrize("asked", ["get", "list"])
 def test_a_driver_that_is_replaced_between_claim_and_restore_ends_as_fenced(asked: str) -> None:
     """Its successor has recorded a dead letter and keeps open files that count it: taken over, they would not add up with the log."""
-    world, told = world_with_open_files({**TOLERANT, "tail.check.interval.ms": "0"}), Warnings()
+    world, reported = world_with_open_files({**TOLERANT, "tail.check.interval.ms": "0"}), Warnings()
 
     def goes_on(key: str) -> None:
         world.kafka.add(ORDERS, MemoryRecord(4, START_MS, None, b"{"))
         world.add(range(5, 8))
-        successor(world, told).poll_and_commit()
+        successor(world, reported).poll_and_commit()
 
     with pytest.raises(Fenced, match="written by another driver"):
         world.start([Fault(asked, goes_on, matches=lambda key: key in (HINT, OPEN))]).poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
-    assert (told.texts, list(world.numbers().values())) == ([], [[0, 1, 2, 3, 5, 6, 7]])
+    assert (reported.texts, list(world.numbers().values())) == ([], [[0, 1, 2, 3, 5, 6, 7]])
 
 
 def test_a_driver_that_does_not_know_whether_it_was_replaced_notes_no_open_files() -> None:
-    world, told = world_with_open_files(), Warnings()
+    world, reported = world_with_open_files(), Warnings()
     world.start(
-        [Fault("head", raising(StorageUnavailable("503")), nth=None, matches=lambda key: "/commits/" in key)], told
+        [Fault("head", raising(StorageUnavailable("503")), nth=None, matches=lambda key: "/commits/" in key)], reported
     )
     before = world.store.get(HINT)
     world.add(range(4, 9))
@@ -340,16 +344,16 @@ BAD_HINTS: dict[str, Callable[[World], None]] = {
 def test_a_hint_that_no_driver_has_written_is_dropped_with_one_line_and_harms_nothing(
     bad: Callable[[World], None],
 ) -> None:
-    world, told = world_with_open_files(), Warnings()
+    world, reported = world_with_open_files(), Warnings()
     world.store.put(ELSEWHERE, b"of another")
     bad(world)
-    world.start(observer=told)
-    world.start(observer=told)
+    world.start(observer=reported)
+    world.start(observer=reported)
     world.add(range(4, 9))
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
-    (text,) = told.texts
+    (text,) = reported.texts
     assert text.startswith(f"{HINT}, the note of open files, cannot be used (")
     assert len(text) < 400
     assert world.store.get(ELSEWHERE) == b"of another"
@@ -379,13 +383,13 @@ def test_any_value_in_any_place_of_a_hint_is_a_hint_or_a_reason_against_it(value
 
 
 def test_an_object_of_somebody_else_among_the_states_is_left_alone() -> None:
-    world, told = world_with_open_files(), Warnings()
+    world, reported = world_with_open_files(), Warnings()
     world.store.put(f"{OPEN}orders/0/readme.txt", b"hello")
-    world.start(observer=told)
+    world.start(observer=reported)
     world.add(range(4, 9))
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
-    assert (told.texts, states(world)) == ([], [f"{OPEN}orders/0/readme.txt"])
+    assert (reported.texts, states(world)) == ([], [f"{OPEN}orders/0/readme.txt"])
 
 
 def successor(world: World, observer: Warnings) -> Sink:

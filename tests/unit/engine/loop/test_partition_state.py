@@ -14,7 +14,7 @@ from kafka_s3.model.tasks import Delivery, Tail
 from tests.support.partition_states import COUNT, HOUR, NO_TAIL, SCHEDULE, TP, partition_state, ready, report
 
 
-def test_deliveries_are_told_apart_only_where_a_rule_can() -> None:
+def test_deliveries_are_distinguished_only_where_a_rule_can() -> None:
     def looks(readiness: Readiness) -> list[Delivery]:
         state = PartitionState(TP, 0, readiness.rules.next_rotation(0))
         for now, head in [(1, 1), (2, 2), (3, 2), (HOUR + 1, 2), (HOUR + 2, 5)]:

@@ -252,7 +252,7 @@ def test_a_topic_that_was_created_again_and_is_shorter_is_not_taken_for_a_trunca
     assert not any(entry.gaps for entry in world.entries())
 
 
-def test_a_topic_that_does_not_exist_is_warned_of_once_and_stands_until_it_does() -> None:
+def test_a_topic_that_does_not_exist_is_warned_of_once_and_is_open_until_it_does() -> None:
     other = TopicPartition("other", 0)
     world = World({"flush.size": "2", "topics": "orders,other"})
     world.add(range(2))
@@ -262,7 +262,7 @@ def test_a_topic_that_does_not_exist_is_warned_of_once_and_stands_until_it_does(
     gone = "topic other is not in Kafka, or may not be described"
     assert world.sink.topics.open_problems == (gone,)
     cycle_later(world)
-    assert (world.sink.topics.open_problems, seen.texts) == ((gone,), [])  # it was told at the start
+    assert (world.sink.topics.open_problems, seen.texts) == ((gone,), [])  # it was reported at the start
     world.kafka.create(other)
     cycle_later(world)
     assert world.sink.topics.open_problems == ()
@@ -297,7 +297,7 @@ def test_a_run_to_the_end_fails_for_a_topic_that_never_was_there_when_the_others
     assert raised.value.exit_code == 4
 
 
-def test_a_run_that_is_told_to_stop_does_not_fail_for_a_topic_that_never_was_there() -> None:
+def test_a_run_that_is_asked_to_stop_does_not_fail_for_a_topic_that_never_was_there() -> None:
     world, stop = World({"flush.size": "2", "topics": "ordres"}), Event()
     stop.set()
     run_until_drained(world.start(), world.settings, stop)
@@ -326,7 +326,7 @@ def test_a_run_to_the_end_waits_for_a_pattern_that_fits_no_topic_yet() -> None:
     run_until_drained(world.start(), world.settings, Event())
 
 
-def test_a_pattern_that_fits_no_topic_is_told() -> None:
+def test_a_pattern_that_fits_no_topic_is_reported() -> None:
     world = World({"flush.size": "2", "topics.regex": "click.*", "topics": ""})
     world.start()
     assert world.sink.topics.open_problems == ("no topic has a name that topics.regex=click.* fits",)
@@ -355,16 +355,14 @@ def test_a_deleted_topic_is_left_out_with_a_warning_and_the_others_go_on() -> No
     cycle_later(world)
 
     assert world.numbers() == {key(0): [0, 1], key(0, other): [0, 1]}
-    assert seen.texts == [
-        "orders-0 is not in Kafka any more: left out. The sink stands at 2, 1 offsets before its end."
-    ]
+    assert seen.texts == ["orders-0 is not in Kafka any more: left out. The sink is at 2, 1 offsets before its end."]
     world.add(range(4))  # it was only the brokers that did not know it for a while
     cycle_later(world)
     assert world.frontier() == 4
 
 
 @pytest.mark.parametrize("how", ["deleted", "leaderless"])
-def test_a_topic_that_nobody_leads_is_left_out_and_told_once_and_the_others_go_on(how: str) -> None:
+def test_a_topic_that_nobody_leads_is_left_out_and_reported_once_and_the_others_go_on(how: str) -> None:
     other = TopicPartition("other", 0)
     world = World({"flush.size": "2", "topics": "orders,other"}, topics=(ORDERS, other))
     world.start()

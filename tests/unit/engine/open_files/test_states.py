@@ -47,12 +47,12 @@ def put(store: MemoryStore, document: dict[str, Any], content: StateBytes) -> Op
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [("identity", "configuration or version"), ("table", "schema of the table"), ("start", "start")],
 )
-def test_what_is_different_is_named(name: str, told: str) -> None:
+def test_what_is_different_is_named(name: str, reported: str) -> None:
     check_state(STATE, STATE)
-    with pytest.raises(StateUnusable, match=f"it is of another {told}"):
+    with pytest.raises(StateUnusable, match=f"it is of another {reported}"):
         check_state(STATE, {**STATE, name: "other"})
 
 

@@ -88,7 +88,7 @@ def test_athena_gets_the_columns_of_the_footer_but_those_that_directories_hide()
     assert script(QueryEngine.ATHENA, table(parquet())) == ATHENA
 
 
-def test_athena_works_hours_out_so_that_no_new_directory_has_to_be_told() -> None:
+def test_athena_works_hours_out_so_that_no_new_directory_has_to_be_added() -> None:
     text = script(QueryEngine.ATHENA, table(written({"n": 1}, {"n": 2})))
     assert PROJECTED in text
     assert "MSCK" not in text
@@ -143,7 +143,7 @@ DELTA = {
 
 
 @pytest.mark.parametrize("engine", DELTA)
-def test_a_delta_table_is_never_told_as_plain_parquet(engine: QueryEngine) -> None:
+def test_a_delta_table_is_never_declared_as_plain_parquet(engine: QueryEngine) -> None:
     assert script(engine, delta_table()) == DELTA[engine]
 
 
@@ -161,7 +161,7 @@ def test_glue_gets_a_delta_table_with_its_directories_as_columns() -> None:
     assert [one["Name"] for one in document["StorageDescriptor"]["Columns"]][-1] == "hour"
 
 
-def test_a_copy_that_spark_writes_is_told_by_its_name() -> None:
+def test_a_copy_that_spark_writes_is_recognised_by_its_name() -> None:
     delta = {"delta.enable": "true", "delta.writer": "spark", "delta.table.name": "main.raw.${topic}"}
     world = parquet()
     copied = World({**HOURLY, "topics": "orders", "format.class": FORMATS + "parquet.ParquetFormat",
@@ -219,7 +219,7 @@ def test_fields_that_are_directories_are_shown_once_and_found_by_a_second_statem
     assert repair == "MSCK REPAIR TABLE `orders`"
 
 
-def test_sidecars_are_told_and_left_out_where_an_engine_can() -> None:
+def test_sidecars_are_reported_and_left_out_where_an_engine_can() -> None:
     world = parquet(**{"store.kafka.keys": "true", "keys.format.class": FORMATS + "avro.AvroFormat"})
     (objects,) = topics_of(world.entries()).values()
     assert objects.sidecars == (Role.KEY,)

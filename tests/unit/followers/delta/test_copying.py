@@ -14,10 +14,13 @@ from kafka_s3.engine.log.dead_letters import LetterSelection
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.delta.copying import Append
+from kafka_s3.followers.progress import read_positions
 from kafka_s3.model.errors import ConfigError, Fenced, RecordError, TableRefused, TableUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.timing import iso_time
 from kafka_s3.ops.replay import make_replay
+from kafka_s3.run.wiring.delta import position_key
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.faults import Fault, FaultyStore, Moment
@@ -192,6 +195,32 @@ def test_a_table_that_refuses_catches_up_and_holds_up_no_other(world: CopyWorld)
     assert world.numbers() == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_table_that_refuses_is_a_problem_with_why_and_since_when_until_it_has_caught_up(world: CopyWorld) -> None:
+    """Between two tries nothing was warned of, and the sink was RUNNING, while half of the rows were missing."""
+    since_ms = world.now
+    key = position_key(world.settings)
+    world.run()
+    world.tables.refuses = {"main.raw.orders"}
+    for minute in range(3):
+        world.now = since_ms + minute * 30_000
+        world.add(2 * minute, 2 * minute + 1)
+        assert world.sink.poll_and_commit()
+        (problem,) = world.sink.followers.problems
+        assert problem.startswith(
+            f"Delta tables: the table of orders does not follow since {iso_time(since_ms, 'seconds')}: main.raw.orders refuses."
+        )
+        noted = read_positions(world.store, key)
+        assert noted.held["orders"].since_ms == since_ms
+        assert noted.position_of("orders") == 1
+    world.start()  # a restart knows since when
+    assert read_positions(world.store, key).held["orders"].since_ms == since_ms
+    world.tables.refuses = set()
+    world.now += 60_001
+    assert world.sink.poll_and_commit()
+    assert world.sink.followers.problems == ()
+    assert read_positions(world.store, key).held == {}
+
+
 def test_a_table_that_was_dropped_is_made_again_from_the_whole_log(world: CopyWorld) -> None:
     world.add(0, 1)
     world.run()
@@ -230,7 +259,7 @@ def test_replayed_letters_keep_to_the_columns_that_were_noted(world: CopyWorld) 
     outcome, entry = make_replay(world.settings, world.store, clock_ms=lambda: world.now).run(LetterSelection())
     assert entry is None
     [letter] = outcome.failed
-    assert letter.message == "The Delta table cannot hold the value: column n is text, in the table long."
+    assert letter.message == "The table cannot hold the value: column n is text, in the table long."
 
 
 def test_new_columns_stop_the_sink_until_the_table_has_them(world: CopyWorld) -> None:

@@ -1,4 +1,4 @@
-"""Where does an object come from, and what is said of one that no entry claims?"""
+"""Where does an object come from, and what does `explain` answer for one that no entry claims?"""
 
 from __future__ import annotations
 

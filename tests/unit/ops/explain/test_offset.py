@@ -1,4 +1,4 @@
-"""What is said of an offset, whatever became of its record?"""
+"""What does `explain` answer for an offset, whatever became of its record?"""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_a_record_in_an_object_with_entry_rule_and_directory() -> None:
             Outcome.OBJECT,
             ["topics/orders/partition=0/orders+0+0000000003.json"],
         )
-        (told,) = (answer.objects or {}).values()
-        assert told.rule == "flush.size=3: so many records of its Kafka partition were open"
-        assert told.directory == "partitioner.class=default, the number of the Kafka partition"
-        assert told.bucket == "as written"
+        (reported,) = (answer.objects or {}).values()
+        assert reported.rule == "flush.size=3: so many records of its Kafka partition were open"
+        assert reported.directory == "partitioner.class=default, the number of the Kafka partition"
+        assert reported.bucket == "as written"
     (entry,) = [entry for entry in world.entries() if entry.files]
     (stated,) = answer.document()["entries"]
     assert (stated["entry"], stated["committed_at"], stated["stands"]) == (entry.version, entry.committed_at, True)
@@ -72,11 +72,11 @@ def test_of_directories_that_interleave_the_one_that_the_pipeline_names() -> Non
     assert "in one of these objects" in alone.text
 
 
-def test_a_directory_of_a_time_is_told_with_pattern_zone_and_extractor() -> None:
+def test_a_directory_of_a_time_is_reported_with_pattern_zone_and_extractor() -> None:
     world = drained({"flush.size": "1", **TIME}, [record(0, {"n": 0})])
-    (told,) = (asked(world, 0).objects or {}).values()
-    assert told.file.encoded_partition == "h=10"
-    assert told.directory == (
+    (reported,) = (asked(world, 0).objects or {}).values()
+    assert reported.file.encoded_partition == "h=10"
+    assert reported.directory == (
         "partitioner.class=time, path.format='h'=HH, partition.duration.ms=3600000, timezone=UTC, timestamp.extractor=Record"
     )
 

@@ -97,7 +97,7 @@ def test_values_come_back_byte_for_byte_in_order(config: dict[str, Any], texts: 
     assert (done.records, done.written) == (4, 4)
 
 
-def test_fields_of_parquet_come_back_as_json_and_that_is_said() -> None:
+def test_fields_of_parquet_come_back_as_json_and_that_is_reported() -> None:
     value = b'{"n":1,"text":"a","list":[1,2],"inner":{"x":1.5}}'
     world = written(
         {"flush.size": "3", "format.class": FORMAT + "parquet.ParquetFormat", "value.schema.inference": "true"},
@@ -131,7 +131,7 @@ def test_the_struct_of_record_metadata_gives_key_headers_and_each_time() -> None
     assert not any("keys" in note or "times" in note for note in planned(world, target).notes)
 
 
-def test_a_time_that_all_records_of_a_file_share_is_kept_others_are_not_and_that_is_said() -> None:
+def test_a_time_that_all_records_of_a_file_share_is_kept_others_are_not_and_that_is_reported() -> None:
     world = numbered(3)
     target = MemoryTarget(world.kafka)
     restored(world, target)
@@ -306,7 +306,7 @@ def test_a_gzip_object_that_is_cut_off_stops_a_restore_by_names(left: int) -> No
         restored(world, MemoryTarget(world.kafka), by_name=True)
 
 
-def test_dead_letters_overlapping_directories_and_the_sinks_own_topic_are_said() -> None:
+def test_dead_letters_overlapping_directories_and_the_sinks_own_topic_are_reported() -> None:
     world = written(
         {"flush.size": "4", **TOLERANT, **FIELD},
         [record(n, b'{"d":"%d"}' % (n % 2) if n != 2 else b"{") for n in range(5)],

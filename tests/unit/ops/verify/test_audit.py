@@ -15,7 +15,7 @@ from rich.console import Console
 
 from kafka_s3.cli.audit import print_report
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, read_entry
-from kafka_s3.engine.log.rewrites import Rewritten
+from kafka_s3.engine.log.remade import Remade
 from kafka_s3.model.errors import ObjectArchived, StorageUnavailable
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
@@ -146,18 +146,18 @@ def test_json_is_compared_as_documents(value: bytes) -> None:
     assert report.tallies[0].compared == 2
 
 
-def test_a_topic_partition_whose_texts_differ_is_looked_at_by_value_and_told_of_once() -> None:
+def test_a_topic_partition_whose_texts_differ_is_looked_at_by_value_and_reported_once() -> None:
     world = World({"flush.size": "2"})
     world.start()
     values(world, [b'{"n":1}', b'{"n":2}', b'{"n":3}', b'{"n":4.0}'])
     assert world.sink.poll_and_commit()
     last = max(file.key for entry in world.entries() for file in entry.files)
     changed(world, last, lambda content: content.replace(b"4.0", b"4e0"))
-    told: list[tuple[str, int, int]] = []
-    report = audited(world, notify=lambda *progress: told.append(progress))
+    reported: list[tuple[str, int, int]] = []
+    report = audited(world, notify=lambda *progress: reported.append(progress))
     assert kinds(report) == [FindingKind.WRONG_ETAG]
     assert (report.tallies[0].compared, report.tallies[0].read) == (4, 2)
-    assert max(done for what, done, _ in told if what == "objects") == 2
+    assert max(done for what, done, _ in reported if what == "objects") == 2
 
 
 # ------------------------------------------------------------ damaged objects
@@ -409,7 +409,7 @@ def test_what_retention_removed_is_checked_from_log_and_objects(start: int) -> N
     assert kinds(audited(world)) == [FindingKind.MISSING_OBJECT]
 
 
-def test_gaps_of_the_log_are_told_by_their_cause() -> None:
+def test_gaps_of_the_log_are_reported_by_their_cause() -> None:
     world = World({"flush.size": "3", "behavior.on.lost.offsets": "gap"})
     world.start()
     world.add(range(4))
@@ -513,10 +513,10 @@ def test_a_sample_reads_few_objects_but_looks_at_all() -> None:
 
 
 def test_progress_is_reported() -> None:
-    told: list[tuple[str, int, int]] = []
-    audited(healthy(), notify=lambda *step: told.append(step))
-    assert ("objects", 3, 3) in told
-    assert ("Kafka orders-0", 11, 11) in told
+    reported: list[tuple[str, int, int]] = []
+    audited(healthy(), notify=lambda *step: reported.append(step))
+    assert ("objects", 3, 3) in reported
+    assert ("Kafka orders-0", 11, 11) in reported
 
 
 # ------------------------------------------------------------ dead letters settled by hand
@@ -555,7 +555,7 @@ def settled(world: World, *offsets: int, written: bool) -> None:
         totals=Totals(0, len(offsets) if written else 0, -len(offsets), sum(skipped.values()), len(files), sum(f.bytes for f in files)),
     )  # fmt: skip
     log.append(entry)
-    log.publish(entry, rewrite=lambda entry, gone: Rewritten())
+    log.publish(entry, remake=lambda entry, gone: Remade())
 
 
 def test_dead_letters_that_were_resolved_by_hand_are_skipped_ones() -> None:

@@ -30,7 +30,7 @@ from tests.conformance import adapter
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.entry_points import install
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
-from tests.support.told_of import needs_services, told_of, topics_of
+from tests.support.published import needs_services, published, topics_of
 from tests.support.verifying import audited, changed, clean_and_not_when_damaged, kinds, values_of, worked_off
 
 SMT, CONFLUENT = "org.apache.kafka.connect.transforms.", "io.confluent.connect.transforms."
@@ -298,7 +298,7 @@ def test_where_a_transform_says_that_it_is_not_deterministic_values_are_counted_
     assert FindingKind.NOT_ACCOUNTED in kinds(audited(world))
 
 
-def test_where_a_transform_of_the_users_own_does_not_say_so_the_report_tells_how(stamp: dict[str, str]) -> None:
+def test_where_a_transform_of_the_users_own_does_not_say_so_the_report_shows_how(stamp: dict[str, str]) -> None:
     report = audited(filled(stamp, documents()))
     assert FindingKind.WRONG_CONTENT in kinds(report)
     assert "compared as acme.Stamp makes them now" in report.notes[0]
@@ -411,10 +411,10 @@ def test_replayed_dead_letters_are_compared_after_the_same_transforms() -> None:
     assert FindingKind.WRONG_CONTENT in kinds(audited(world))
 
 
-# ------------------------------------------------------------ configurations that are told of
+# ------------------------------------------------------------ published configurations
 
 
-def said(settings: Settings, n: int) -> bytes:
+def shown(settings: Settings, n: int) -> bytes:
     """A value for all of them: it has whatever their partitioners and extractors look at."""
     at = f"2024-01-{1 + n:02d}T10:00:00Z"
     value = {"n": n, "country": "ch", "created_at": at, "updated_at": at, "ssn": "1"}
@@ -424,14 +424,14 @@ def said(settings: Settings, n: int) -> bytes:
     return json.dumps({**value, "device": {"type": "x"}}).encode()
 
 
-TOLD_OF = told_of()
+TOLD_OF = published()
 
 
 @pytest.mark.parametrize("name", [name for name, settings in TOLD_OF.items() if not needs_services(settings)])
-def test_every_configuration_that_is_told_of_is_clean_unless_its_bucket_is_damaged(name: str) -> None:
+def test_every_published_configuration_is_clean_unless_its_bucket_is_damaged(name: str) -> None:
     settings = resolved(TOLD_OF[name])
     store = MemoryStore()
-    values = [said(settings, n) for n in range(8)]
+    values = [shown(settings, n) for n in range(8)]
     kafka = worked_off(settings, store, dict.fromkeys(topics_of(settings), values))
     report = clean_and_not_when_damaged(settings, store, kafka)
     assert [tally.written + tally.dead_letters for tally in report.tallies] == [8] * len(topics_of(settings))

@@ -23,7 +23,7 @@ class Readers:
 
     def __init__(self, brokers: Brokers, trials: Iterable[SourceError | None]) -> None:
         self.trials = iter(trials)
-        self.told: list[tuple[str, str]] = []
+        self.reported: list[tuple[str, str]] = []
         self.read: list[str] = []
         self.choice = ReaderChoice(
             self.reader(TASKS), self.reader(SPARK), check=self.check, brokers=brokers, decided=self.decided
@@ -35,7 +35,7 @@ class Readers:
             raise error
 
     def decided(self, choice: str, reason: str) -> None:
-        self.told.append((choice, reason))
+        self.reported.append((choice, reason))
 
     def round(self) -> None:
         self.choice.choose(ORDERS)([Assignment(ORDERS, start=0, until=1, deliveries=())])
@@ -72,7 +72,7 @@ def test_a_trial_that_passes_leaves_reading_to_the_tasks_for_good(readers: Calla
     passing.round()
     passing.round()
     assert passing.read == [TASKS, TASKS]
-    assert passing.told == [(TASKS, "a task of Spark reached orders-0 by itself.")]
+    assert passing.reported == [(TASKS, "a task of Spark reached orders-0 by itself.")]
 
 
 def test_what_keeps_tasks_from_reading_leaves_it_to_spark_at_once(readers: Callable[..., Readers]) -> None:
@@ -80,7 +80,7 @@ def test_what_keeps_tasks_from_reading_leaves_it_to_spark_at_once(readers: Calla
     refused.round()
     refused.round()
     assert refused.read == [SPARK, SPARK]
-    ((choice, reason),) = refused.told
+    ((choice, reason),) = refused.reported
     assert (choice, "cannot log in by GSSAPI. If that is over" in reason) == (SPARK, True)
 
 
@@ -94,7 +94,7 @@ def test_a_leader_that_answers_nobody_decides_nothing_and_the_next_round_tries_a
         KafkaUnavailable, match=r"kafka\.reader=auto\) is not decided while Kafka is away: Connection refused"
     ):
         later.round()
-    assert (later.read, later.told) == ([], [])
+    assert (later.read, later.reported) == ([], [])
     kafka.leaderless.clear()
     later.round()
     assert later.read == [TASKS]
@@ -105,7 +105,7 @@ def test_brokers_that_do_not_answer_the_driver_decide_nothing(readers: Callable[
     nobody = readers(away(), brokers=gone)
     with pytest.raises(KafkaUnavailable, match="is not decided"):
         nobody.round()
-    assert (nobody.read, nobody.told) == ([], [])
+    assert (nobody.read, nobody.reported) == ([], [])
 
 
 def test_an_outage_that_is_over_when_the_driver_asks_is_tried_once_more(readers: Callable[..., Readers]) -> None:
@@ -120,6 +120,6 @@ def test_tasks_without_a_way_to_brokers_that_answer_the_driver_leave_reading_to_
     walled = readers(away(), away())
     walled.round()
     assert walled.read == [SPARK]
-    assert walled.told == [(
+    assert walled.reported == [(
         SPARK, "the tasks cannot read for themselves: Connection refused. If that is over, start again, or set kafka.reader=tasks."
     )]  # fmt: skip

@@ -20,11 +20,11 @@ from tests.support.waiting import eventually
         "\n",
     ],
 )
-def test_what_every_start_says_is_not_told(line: str) -> None:
+def test_what_every_start_says_is_not_reported(line: str) -> None:
     assert not is_worth_logging(line)
 
 
-def test_what_is_written_to_the_descriptor_is_told_by_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_written_to_the_descriptor_is_reported_by_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with into_log() as lines:
         os.write(
             lines, b"WARNING: Using incubator modules: jdk.incubator.vector\n26/11/22 09:02:45 ERROR Executor: dead\n"

@@ -27,9 +27,9 @@ class ConnectSession:
         self.handlers.remove(handler)
 
     def tell(self, *stages: tuple[int, int], done: bool = False) -> None:
-        told = [SimpleNamespace(num_tasks=tasks, num_completed_tasks=completed) for tasks, completed in stages]
+        reported = [SimpleNamespace(num_tasks=tasks, num_completed_tasks=completed) for tasks, completed in stages]
         for handler in self.handlers:
-            handler(stages=told, inflight_tasks=1, operation_id="an operation", done=done)
+            handler(stages=reported, inflight_tasks=1, operation_id="an operation", done=done)
 
 
 def read(session: ConnectSession, during: Callable[[], None], reading: Callable[[int, int], None]) -> None:
@@ -37,17 +37,17 @@ def read(session: ConnectSession, during: Callable[[], None], reading: Callable[
         during()
 
 
-def test_tasks_that_are_done_are_told_as_records_while_a_round_is_read_and_not_after_it() -> None:
-    session, told = ConnectSession(), list[tuple[int, int]]()
+def test_tasks_that_are_done_are_reported_as_records_while_a_round_is_read_and_not_after_it() -> None:
+    session, reported = ConnectSession(), list[tuple[int, int]]()
 
     def during() -> None:
         session.tell((3, 0), (1, 0))
         session.tell((3, 2), (1, 1))
         session.tell(done=True)
 
-    read(session, during, lambda records, wanted: told.append((records, wanted)))
+    read(session, during, lambda records, wanted: reported.append((records, wanted)))
     session.tell((4, 4))
-    assert told == [(0, 400), (300, 400)]
+    assert reported == [(0, 400), (300, 400)]
 
 
 def test_a_display_that_fails_does_not_end_the_round() -> None:
@@ -59,5 +59,5 @@ def test_a_display_that_fails_does_not_end_the_round() -> None:
     read(session, lambda: session.tell((4, 1)), fail)
 
 
-def test_a_session_that_tells_nothing_is_read_all_the_same() -> None:
+def test_a_session_that_shows_nothing_is_read_all_the_same() -> None:
     read(cast(ConnectSession, object()), lambda: None, lambda records, wanted: None)

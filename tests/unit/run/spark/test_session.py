@@ -1,4 +1,4 @@
-"""What is the local Spark session told about its JVM?"""
+"""What does the local Spark session pass to its JVM?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka_s3.run.spark.session import ARROW, COLLECTOR, COMPILER, java_options
 
 
 @pytest.mark.parametrize(
-    ("variable", "options", "told"),
+    ("variable", "options", "reported"),
     [
         ("PATH", "-XX:+UseG1GC", f"{COLLECTOR} {COMPILER} {ARROW}"),
         ("JDK_JAVA_OPTIONS", "-Xmx2g -XX:+UseStringDeduplication", f"{COLLECTOR} {COMPILER} {ARROW}"),
@@ -19,6 +19,6 @@ from kafka_s3.run.spark.session import ARROW, COLLECTOR, COMPILER, java_options
         ("JAVA_TOOL_OPTIONS", "-XX:+UseZGC -XX:TieredStopAtLevel=1", ARROW),
     ],
 )
-def test_collector_and_compilers_that_the_user_chose_stay(variable: str, options: str, told: str) -> None:
+def test_collector_and_compilers_that_the_user_chose_stay(variable: str, options: str, reported: str) -> None:
     """Told of a second collector, a JVM does not start."""
-    assert java_options({variable: options}) == told
+    assert java_options({variable: options}) == reported

@@ -11,13 +11,13 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, StorageUnavailable, TopicMissing
 from kafka_s3.model.process import ThreadPool, start_daemon
 from kafka_s3.run.spark.process import FailedSink, SharedSession, exit_code, run_side_by_side
-from tests.support.log_lines import said
+from tests.support.log_lines import shown
 from tests.support.memory_world import settings_of
 
 WRONG = ConfigError([Problem("delta.writer", "spark", "cannot write tables here.")])
 
 
-def test_all_work_at_once_and_one_that_fails_is_told_and_holds_up_nobody() -> None:
+def test_all_work_at_once_and_one_that_fails_is_reported_and_holds_up_nobody() -> None:
     sinks = [settings_of({"name": name, "flush.size": "3"}) for name in ("good", "bad", "other")]
     met, done = Barrier(3, timeout=60), list[str]()
 
@@ -30,7 +30,7 @@ def test_all_work_at_once_and_one_that_fails_is_told_and_holds_up_nobody() -> No
         start_daemon(lambda: logging.getLogger("kafka_s3.engine.control").info("beats"), "heartbeat").join()
         done.append(settings.name)
 
-    with said(verbosity=1) as log:
+    with shown(verbosity=1) as log:
         (failed,) = run_side_by_side(sinks, work)
     assert (failed.sink, sorted(done)) == ("bad", ["good", "other"])
     lines = log.getvalue().splitlines()
@@ -39,12 +39,12 @@ def test_all_work_at_once_and_one_that_fails_is_told_and_holds_up_nobody() -> No
     assert any("CRITICAL" in line and "sink=bad" in line and "offset=7" in line for line in lines)
 
 
-def test_a_failure_that_is_none_of_ours_is_told_with_its_trace() -> None:
+def test_a_failure_that_is_none_of_ours_is_reported_with_its_trace() -> None:
     def work(settings: Settings) -> None:
         raise ZeroDivisionError("not for the bucket")
 
     sinks = [settings_of({"name": name, "flush.size": "3"}) for name in ("a", "b")]
-    with said() as log:
+    with shown() as log:
         assert len(run_side_by_side(sinks, work)) == 2
     assert log.getvalue().count("ZeroDivisionError: not for the bucket") == 2
 

@@ -38,9 +38,7 @@ def keys(config: dict[str, str], *, topic: str = "orders") -> list[str]:
 
 @pytest.mark.parametrize("delimiter", ["/", "_", "--"])
 @pytest.mark.parametrize("directory", PARTITIONERS)
-def test_the_directory_delimiter_stands_between_all_parts_but_those_of_path_format(
-    directory: str, delimiter: str
-) -> None:
+def test_the_directory_delimiter_is_between_all_parts_but_those_of_path_format(directory: str, delimiter: str) -> None:
     folders = ["topics", "orders", *directory.split("D"), "orders+0+0000000001.json"]
     assert keys({"directory.delim": delimiter, **PARTITIONERS[directory]}) == [delimiter.join(folders)]
 

@@ -349,5 +349,5 @@ def _oddities(texts: Mapping[str, str], out: Mapping[str, str], worker: Mapping[
         yield Problem("time.interval", None, "has no effect: the partitioner does not use time.", "Leave it out.")
     url = "value.converter.schema.registry.url"
     if url in worker and url not in texts and _ours(out.get("value.converter", "")) in REGISTRY_CONVERTERS:
-        rule = "is the worker's: the managed cloud knows its registry by itself, and here it is told."
+        rule = "is the worker's: the managed cloud knows its registry by itself, and here the configuration names it."
         yield Problem(url, None, rule, f"Set {url} to say another.")

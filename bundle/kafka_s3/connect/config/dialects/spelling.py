@@ -126,7 +126,7 @@ def _dialect(texts: Mapping[str, str]) -> str | None:
 def _class_problems(texts: Mapping[str, str], dialect: str | None) -> Iterator[Problem]:
     given = texts.get("connector.class")
     if dialect is None and not has_reference(given or ""):
-        rule = "does not tell which Block-GZIP sink is meant." if given else "is required."
+        rule = "does not say which Block-GZIP sink is meant." if given else "is required."
         near = did_you_mean(given or "", (ORIGINAL, SUCCESSOR))
         yield Problem("connector.class", None, rule, f"{near} Write one of: {ORIGINAL}, {SUCCESSOR}.".strip())
 
@@ -233,8 +233,8 @@ OTHERS: Final[Mapping[str, tuple[str, str]]] = {
     "io.confluent.connect.gcs.": ("Confluent's GCS", f"Set {_CLASS}, s3.* for gcs.*, and store.url=https://storage.googleapis.com."),
     "io.confluent.connect.azure.": ("Confluent's Azure", "It writes to Azure storage, which has no S3 interface."),
     "io.confluent.connect.hdfs": ("Confluent's HDFS", f"Set {_CLASS}, s3.bucket.name for hdfs.url, and format.class of the S3 sink."),
-    "org.apache.iceberg.": ("Iceberg", "It writes Iceberg tables; this product writes objects, and Delta tables with delta.enable=true."),
-    "io.tabular.": ("Iceberg", "It writes Iceberg tables; this product writes objects, and Delta tables with delta.enable=true."),
+    "org.apache.iceberg.": ("Iceberg", "Here a sink of Parquet objects keeps Iceberg tables of them with iceberg.enable=true."),
+    "io.tabular.": ("Iceberg", "Here a sink of Parquet objects keeps Iceberg tables of them with iceberg.enable=true."),
 }  # fmt: skip
 """By how the class begins: whose connector it is, and what to change."""
 

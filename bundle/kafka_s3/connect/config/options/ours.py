@@ -1,4 +1,4 @@
-"""Which keys does kafka-s3 add to the original's? Those of the sink, of Delta tables, and of whoever is notified after each commit."""
+"""Which keys does kafka-s3 add to the original's? Those of the sink, of its tables, and of whoever is notified after each commit."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kafka_s3.connect.config.option import (
     broker_list,
     did_you_mean,
 )
+from kafka_s3.connect.naming.partition_terms import partition_terms
 from kafka_s3.connect.naming.table_names import fault
 
 _DELTA = OptionGroup.DELTA
@@ -74,7 +75,7 @@ SINK: Final = (
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
     Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
-           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each look.", _GROUP),
+           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each poll.", _GROUP),
     Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
            "is off.", _GROUP, valid=Range(0)),
     Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "
@@ -91,6 +92,8 @@ SINK: Final = (
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
            "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=ratio),
+    Option("rewrite.grace.ms", _LONG, "86400000", "How long objects stay in the bucket after others have taken their place (`kafka-s3 "
+           "compact`): until then a listing shows their records twice, and after it the sink deletes them.", _GROUP, valid=Range(0)),
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
            "written as Parquet.", _GROUP),
     Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
@@ -132,9 +135,45 @@ DELTA: Final = (
     Option("delta.spark.bucket.url", Type.STRING, "", "Where Spark finds the bucket, for `delta.table.name` and `delta.writer=spark`. "
            "Blank: `s3://<bucket>`, as on Databricks; elsewhere `s3a://<bucket>`, with the library hadoop-aws.", _DELTA),
 )  # fmt: skip
+_ICEBERG = OptionGroup.ICEBERG
+CATALOGS: Final = ("rest", "glue", "hive", "sql")
+
+
+@accepts("terms such as day(ts), bucket(16, id), country; blank: the directories")
+def partitioning(value: Value) -> Value:
+    """Terms of a partitioning, or nothing."""
+    try:
+        partition_terms(str(value or ""))
+    except ValueError as error:
+        raise InvalidValue(str(error), "For example day(ts), bucket(16, id), country.") from None
+    return value
+
+
+ICEBERG: Final = (
+    Option("iceberg.enable", Type.BOOLEAN, "false", "Keep an Iceberg table of each topic's Parquet objects, over the same objects. May be "
+           "switched on at any time: the table is then made from the whole commit log. Goes together with `delta.enable`.", _ICEBERG),
+    Option("iceberg.catalog.type", Type.STRING, "", "The catalog that holds the tables. Needed with `iceberg.enable`.", _ICEBERG,
+           valid=OneOfAnyCase(("", *CATALOGS))),
+    Option("iceberg.catalog.uri", Type.STRING, "", "The catalog's address: of REST and Hive, or of the database (SQL). AWS Glue "
+           "needs none.", _ICEBERG, example="https://catalog.example.com"),
+    Option("iceberg.catalog.credential", Type.PASSWORD, None, "Of a REST catalog: `client-id:client-secret`.", _ICEBERG),
+    Option("iceberg.catalog.token", Type.PASSWORD, None, "Of a REST catalog: a bearer token.", _ICEBERG),
+    Option("iceberg.catalog.warehouse", Type.STRING, "", "Where the catalog puts a table's own metadata, or the name of a REST catalog's "
+           "warehouse. Blank: `s3://<bucket>/iceberg`, of REST what the server says. Objects stay where they are.", _ICEBERG),
+    Option("iceberg.catalog.*", Type.STRING, None, "Any other property of the catalog, as pyiceberg calls it: `scope`, `glue.id`. "
+           "S3 settings are the sink's own. Files, other addresses and classes come from the operator's worker file.", _ICEBERG),
+    Option("iceberg.table.name", Type.STRING, "kafka.${topic}", "The name of each table: namespace and table. Dots and dashes of a topic "
+           "become underscores. A sink of several topics needs `${topic}` in it.", _ICEBERG, valid=name_of_tables),
+    Option("iceberg.schema.evolution.mode", Type.STRING, "addNewColumns", "What happens when records have columns that the table does "
+           "not have, or of wider types; as `delta.schema.evolution.mode`, which must be the same where both are on.", _ICEBERG,
+           valid=OneOfAnyCase(MODES)),
+    Option("iceberg.partition.by", Type.STRING, "", "How tables are partitioned: `day(ts)`, `hour(_kafka.timestamp)`, `bucket(16, id)`, "
+           "names of directories. A file whose values lie in several partitions is added without. Blank: by the directories.", _ICEBERG,
+           valid=partitioning),
+)  # fmt: skip
 FOLLOWERS: Final = (
     Option("glue.database.name", Type.STRING, "", "A database of the AWS Glue Data Catalog in which each topic is kept as a table: its "
-           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log tells what "
+           "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log has what "
            "came before. Blank: none.", _GROUP),
     Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
            "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "
@@ -146,4 +185,4 @@ FOLLOWERS: Final = (
     Option("aws.endpoint.url", Type.STRING, "", "Address of a service that speaks the language of Glue, SNS and SQS. Blank: AWS in "
            "`s3.region`. The credentials are those of S3.", _GROUP),
 )  # fmt: skip
-ROWS: Final = (*SINK, *DELTA, *FOLLOWERS)
+ROWS: Final = (*SINK, *DELTA, *ICEBERG, *FOLLOWERS)

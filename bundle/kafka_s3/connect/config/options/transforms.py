@@ -241,7 +241,7 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
     "mask_field": (
         _FIELDS,
-        _text("replacement", None, "What stands there instead of the type's zero, in texts and numbers.", valid=filled_text),
+        _text("replacement", None, "What takes the place of the type's zero, in texts and numbers.", valid=filled_text),
         _DEFAULTS,
     ),
     "regex_router": (
@@ -279,7 +279,7 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
     "extract_topic": (
         _text("field", "", "The field, or header; blank for the whole part."),
-        _text("field.format", "PLAIN", "JSON_PATH reads field as a path like $.a.b or $[\"a\"][\"b\"].",
+        _text("field.format", "PLAIN", "JSON_PATH reads field as a path like `$.a.b` or `$[\"a\"][\"b\"]`.",
               valid=OneOfAnyCase(("PLAIN", "JSON_PATH"))),
         Option("skip.missing.or.null", _FLAG, "false", "Whether a record without it keeps its topic.", _GROUP),
     ),

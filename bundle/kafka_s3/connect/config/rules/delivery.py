@@ -28,7 +28,7 @@ _LITERAL: Final = re.compile(r"'([^']*)'")
 
 def _fixed_parts_stay_inside(settings: Settings) -> Iterator[Problem]:
     texts = {key: settings.text(key) for key in FOLDERS}
-    texts |= {key: f"a{settings.text(key)}a" for key in PIECES}  # they stand between other parts
+    texts |= {key: f"a{settings.text(key)}a" for key in PIECES}  # they are between other parts
     texts["path.format"] = _LITERAL.sub(r"\1", settings.text("path.format"))
     texts["partition.field.name"] = "/".join(f"{name}=" for name in settings.names("partition.field.name"))
     for key, text in texts.items():

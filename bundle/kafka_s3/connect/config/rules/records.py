@@ -51,7 +51,7 @@ def _confluent(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _registry_stores_are_pem(settings: Settings) -> Iterator[Problem]:
-    """Told by content or name, as Java does: without a type it takes its own kinds of stores."""
+    """Recognised by content or name, as Java does: without a type it takes its own kinds of stores."""
     for converter in _used(settings):
         for side, remedy in (("truststore", PEM_OF_TRUST), ("keystore", PEM_OF_KEYS)):
             key = f"{converter}.schema.registry.ssl.{side}.location"
@@ -203,16 +203,16 @@ def _faults(settings: Settings, *, warning: bool) -> Iterator[Problem]:
 def _routers_fit(settings: Settings) -> Iterator[Problem]:
     if not routes(settings):
         return
-    if settings.flag("delta.enable"):
+    for key in (one for one in ("delta.enable", "iceberg.enable") if settings.flag(one)):
         rule = "is not possible where a transform changes topics: a table is kept over the objects of a topic of Kafka."
-        yield problem("delta.enable", rule, "Leave the router out, or set delta.enable=false.")
+        yield problem(key, rule, f"Leave the router out, or set {key}=false.")
     if settings.text("format.class") == BLOCK_GZIP_FORMAT:
         rule = "has a router, but Block-GZIP's index and pointer are found by the topic of Kafka."
         yield problem("transforms", rule, "Leave the router out.")
 
 
 TRANSFORM_PROBLEMS: Final = (
-    Rule(("transforms", "predicates", "delta.enable", "format.class"), _routers_fit),
+    Rule(("transforms", "predicates", "delta.enable", "iceberg.enable", "format.class"), _routers_fit),
     Rule(("transforms", "predicates"), partial(_faults, warning=False)),
 )
 TRANSFORM_WARNINGS: Final = (Rule(("transforms", "predicates"), partial(_faults, warning=True)),)

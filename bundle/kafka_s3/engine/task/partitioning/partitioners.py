@@ -176,7 +176,7 @@ class ValueDirectories:
         for name, (_, texts) in reversed([*zip(self._names, fields, strict=True)]):
             numbers, own = np.divmod(numbers, len(texts))
             folders = self._folders(name, texts)
-            columns.append([folders[place] for place in own.tolist()])
+            columns.append([folders[index] for index in own.tolist()])
         return distinct(Encoded(encoded.indices.to_numpy(), self._joined(reversed(columns))))
 
     def _folders(self, name: str, texts: Sequence[str]) -> Sequence[str]:
@@ -343,10 +343,10 @@ class FieldAndTimePartitioner:
         pairs = fields.codes.astype(np.int64) * len(buckets.names) + buckets.codes
         pairs[fields.codes < 0] = -1
         known, firsts, codes = np.unique(pairs, return_index=True, return_inverse=True)
-        order = [place for place in np.argsort(firsts) if known[place] >= 0]
+        order = [index for index in np.argsort(firsts) if known[index] >= 0]
         ranks = np.full(len(known), -1, np.int32)
         ranks[order] = np.arange(len(order), dtype=np.int32)
-        found = (divmod(int(known[place]), len(buckets.names)) for place in order)
+        found = (divmod(int(known[index]), len(buckets.names)) for index in order)
         names = [f"{fields.names[field]}{self._delimiter}{buckets.names[bucket]}" for field, bucket in found]
         return distinct(Encoded(ranks[codes], names, fields.failures))
 

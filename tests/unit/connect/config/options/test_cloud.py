@@ -200,8 +200,8 @@ def test_strings_are_taken_as_they_are() -> None:
 def test_a_partitioner_without_time_needs_no_interval() -> None:
     found = settings(partitioner__class="FieldPartitioner", partition__field__name="region", time__interval=None)
     assert (found.text("partitioner.class"), found.number("rotate.interval.ms")) == ("field", -1)
-    told = checked(partitioner__class="DefaultPartitioner")
-    assert [warning.key for warning in told.warnings] == ["time.interval"]
+    reported = checked(partitioner__class="DefaultPartitioner")
+    assert [warning.key for warning in reported.warnings] == ["time.interval"]
 
 
 def test_transforms_act() -> None:
@@ -269,7 +269,7 @@ def test_the_platforms_endpoint_names_the_brokers() -> None:
     assert found.text("kafka.bootstrap.servers") == "pkc-1.aws.confluent.cloud:9092"
 
 
-def test_what_the_platform_alone_knows_is_told_to_have_no_effect() -> None:
+def test_what_the_platform_alone_knows_is_reported_to_have_no_effect() -> None:
     found = checked(cloud__provider="aws", sr__service__account__id="sa-1", schema__context__name="default")
     assert [warning.key for warning in found.warnings] == ["sr.service.account.id", "cloud.provider"]
     assert (found.problems, found.unknown) == ((), ())

@@ -1,4 +1,4 @@
-"""Directories with the name of a column are told before anything is written."""
+"""Directories with the name of a column are reported before anything is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def schema(*names: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("partitioner", "fields", "told"),
+    ("partitioner", "fields", "reported"),
     [
         ({"partitioner.class": STORAGE + "HourlyPartitioner"}, ("id", "Hour"), ["value.schema"]),
         ({"partitioner.class": STORAGE + "DailyPartitioner"}, ("id", "hour"), []),
@@ -39,9 +39,9 @@ def schema(*names: str) -> str:
         ({"partitioner.class": "key", "partition.key.field": "id"}, ("key",), []),
     ],
 )  # fmt: skip
-def test_a_directory_with_the_name_of_a_column_is_told(
-    partitioner: dict[str, str], fields: tuple[str, ...], told: list[str]
+def test_a_directory_with_the_name_of_a_column_is_reported(
+    partitioner: dict[str, str], fields: tuple[str, ...], reported: list[str]
 ) -> None:
     checked = validate({**BASE, **PARQUET, **partitioner, "value.schema": schema(*fields)})
-    assert [warning.key for warning in checked.warnings] == told
+    assert [warning.key for warning in checked.warnings] == reported
     assert checked.problems == ()

@@ -42,7 +42,7 @@ def test_glue_wants_nothing_and_refuses_a_second_deserializer() -> None:
     ({**URL, "apicurio.auth.username": "sink", "apicurio.auth.password": "canary"}, []),
     ({**URL, "apicurio.auth.service.token.endpoint": "https://login/token"}, ["apicurio.registry.url"]),
 ])  # fmt: skip
-def test_apicurio_is_told_what_does_not_go_together(more: dict[str, str], refused: list[str]) -> None:
+def test_apicurio_refuses_what_does_not_go_together(more: dict[str, str], refused: list[str]) -> None:
     assert problems("apicurio", **more) == refused
 
 

@@ -28,6 +28,6 @@ def test_all_that_is_wrong_is_reported_at_once(config: dict[str, str], keys: lis
     assert [problem.key for problem in validate({**MINIMAL, **FIELD, **config}).problems] == keys
 
 
-def test_a_form_for_fields_is_told_to_have_no_effect_where_no_field_is_read() -> None:
+def test_a_form_for_fields_is_reported_to_have_no_effect_where_no_field_is_read() -> None:
     found = validate({**MINIMAL, **TIME, **OURS})
     assert [warning.key for warning in found.warnings] == ["timestamp.field.unit", "timestamp.field.format"]

@@ -59,8 +59,8 @@ FILTER = {
 def test_records_that_are_left_out_behind_an_open_file_add_nothing_to_its_state(
     left_out: dict[str, str], step: int
 ) -> None:
-    world, told = World({"flush.size": "3", "tail.read.records": "1", **left_out}), Told()
-    world.start(observer=told)
+    world, reported = World({"flush.size": "3", "tail.read.records": "1", **left_out}), Told()
+    world.start(observer=reported)
     world.add([0])
     sizes = []
     for round_ in range(1, 4):
@@ -76,4 +76,4 @@ def test_records_that_are_left_out_behind_an_open_file_add_nothing_to_its_state(
     world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     totals = world.log().load().totals
-    assert (totals.read, totals.written, totals.skipped, told.read, told.texts) == (6_002, 2, 6_000, 6_002, [])
+    assert (totals.read, totals.written, totals.skipped, reported.read, reported.texts) == (6_002, 2, 6_000, 6_002, [])

@@ -179,7 +179,7 @@ def test_a_format_reads_every_text_also_digits() -> None:
     assert times(days, schemaless({"t": "20240115"}, {"t": AT})) == [1705276800000, AT]
 
 
-def test_a_time_that_nobody_means_is_told_once_or_rejected(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_time_that_nobody_means_is_reported_once_or_rejected(caplog: pytest.LogCaptureFixture) -> None:
     run = schemaless({"t": 1705312800}, {"t": AT}, {"t": 1705312801})
     warns, rejects = (Plausible(field(), rejects=rejects) for rejects in (False, True))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_s3.engine.log.entry import EntryKind
-from kafka_s3.engine.log.rewrites import agree_on_rewrites
+from kafka_s3.engine.log.remade import agree_on_remade
 from kafka_s3.model.files import Upload
 from kafka_s3.store.faults import Fault, Moment, failure
 from kafka_s3.store.store import etag_of
@@ -73,6 +73,6 @@ def test_of_two_drivers_the_one_that_was_first_counts() -> None:
     entry, paths, store = world.entries()[-1], world.log().paths, world.store
     (file,) = entry.files
     ours, theirs = (replace(file, upload=Upload(file.key, store.create_upload(file.key), ("e",), 1)) for _ in range(2))
-    assert agree_on_rewrites(store, paths, entry, made=[theirs]) == [theirs]
-    assert agree_on_rewrites(store, paths, entry, made=[ours]) == [theirs]
+    assert agree_on_remade(store, paths, entry, made=[theirs]) == [theirs]
+    assert agree_on_remade(store, paths, entry, made=[ours]) == [theirs]
     assert list(store.uploads) == [theirs.upload.id]

@@ -1,4 +1,4 @@
-"""Every configuration that the repository tells of: its examples, and the public ones that run."""
+"""Every configuration that the repository publishes: its examples, and the public ones that run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOPICS = {"orders-.*": "orders-eu", "shop\\.public\\.(.*)": "shop.public.orders"
 """A topic for each pattern."""
 
 
-def told_of(**places: str) -> dict[str, Settings]:
+def published(**places: str) -> dict[str, Settings]:
     """Their settings by name; `places` are other values of keys that they give, with underscores for dots."""
     there = PLACES | {key.replace("_", "."): text for key, text in places.items()}
 

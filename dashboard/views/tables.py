@@ -1,4 +1,4 @@
-"""Does the Delta table hold what the log says? Versions with their entries, rows and files, how far it is behind, columns over time."""
+"""Does each table hold what the log says? Through which entry, what it lacks, since when and why; of Delta tables versions and columns."""
 
 from __future__ import annotations
 
@@ -14,28 +14,103 @@ from page import parts, resources, states
 from page.scene import Scene
 from reading.delta import NEWEST, FolderFiles, TableLog, list_folder
 
-TITLE: Final = "Delta tables"
+TITLE: Final = "Tables"
 ICON: Final = ":material/table_rows:"
-PATH: Final = "delta"
+PATH: Final = "tables"
 FOLDER_S: Final = 60.0
 OPTIMIZE: Final = "OPTIMIZE"
+SETTLING_MS: Final = 60_000
+"""A table follows each entry within seconds: what is behind for no longer is on its way."""
 
 
 def render(scene: Scene) -> None:
     """The page."""
-    tables = scene.tables
-    if not tables:
+    found = [delta.completeness_of(_objects(scene, one.topic), one) for one in scene.table_statuses]
+    for name, noted in scene.snapshot.tables.items():
+        if isinstance(noted, str):
+            st.error(
+                f"How far the {name} tables have come cannot be read: {plain(noted)}", icon=":material/broken_image:"
+            )
+    if not found and not scene.tables:
         _none(scene)
         return
-    topic = str(st.selectbox("Topic", sorted(tables), key="table-topic", bind="query-params"))
-    table, folder = tables[topic], scene.table_folders[topic]
-    objects = scene.kept_for_log("delta-objects", lambda: delta.objects_of(scene.snapshot.frames.files, topic), topic)
+    _verdicts(scene, found)
+    if scene.tables:
+        topic = str(st.selectbox("Topic", sorted(scene.tables), key="table-topic", bind="query-params"))
+        _delta_table(scene, topic, [one for one in found if one.status.topic == topic])
+
+
+def _objects(scene: Scene, topic: str) -> pd.DataFrame:
+    return scene.kept_for_log("table-objects", lambda: delta.objects_of(scene.snapshot.frames.files, topic), topic)
+
+
+def _delta_table(scene: Scene, topic: str, judged: list[delta.Completeness]) -> None:
+    table, folder, objects = scene.tables[topic], scene.table_folders[topic], _objects(scene, topic)
+    st.subheader(f"The Delta table of {plain(topic)}", anchor=False)
     st.caption(f"s3://{plain(scene.at.place.bucket)}/{plain(folder)}")
     _figures(scene, table, objects)
     _folder(scene, table, objects, folder)
     _versions(scene, table)
     _columns(table)
-    _left_out(table)
+    _left_out(table, judged)
+
+
+def _verdicts(scene: Scene, found: list[delta.Completeness]) -> None:
+    """Each table in a line, and on top what is the matter, the worst first."""
+    st.subheader("Is each table complete?", anchor=False)
+    refusing = [one for one in found if one.verdict == delta.REFUSES]
+    for one in refusing:
+        held = one.status.held
+        since = ago(one.since_ms, scene.now_ms)
+        st.error(f"**The {one.status.format} table of {plain(one.status.topic)} refuses, since {since}.** {_missing(one)} "
+                 f"{plain(held.why) if held else ''}", icon=":material/block:")  # fmt: skip
+    for one in found:
+        if one.verdict == delta.BEHIND:
+            late = scene.now_ms - one.since_ms > SETTLING_MS
+            (st.warning if late else st.info)(
+                f"The {one.status.format} table of {plain(one.status.topic)} is behind, since {ago(one.since_ms, scene.now_ms)}. "
+                f"{_missing(one)}", icon=":material/hourglass_bottom:",
+            )  # fmt: skip
+    whole = [one for one in found if one.verdict == delta.COMPLETE]
+    if whole and len(whole) == len(found) and scene.health is not None and not scene.snapshot.damage:
+        through = max(one.status.position or 0 for one in whole)
+        st.success(f"{_all(len(whole))} complete through entry {through:,} of the log.", icon=":material/check_circle:")
+    rows = pd.DataFrame(
+        [(one.status.topic, one.status.format, one.verdict, one.status.position, one.through_ms, one.missing.records,
+          one.missing.files, one.missing.entries, one.left_out.records, one.since_ms, one.status.held.why if one.status.held else "")
+         for one in sorted(found, key=lambda one: (_ORDER.index(one.verdict), one.status.topic))],
+        columns=["topic", "format", "verdict", "position", "through_ms", "records", "files", "entries", "left_out", "since_ms", "why"],
+    ).astype({"position": "Int64"})  # fmt: skip
+    columns = {
+        "topic": "Topic", "format": "Format", "verdict": "Verdict",
+        "position": parts.number_column("Through entry", "No record of an entry up to this one is missing, but for objects left out."),
+        "through": parts.time_column("Newest entry in it", scene.zone, "When the newest entry was committed whose objects it holds."),
+        "records": parts.number_column("Records missing"), "files": parts.number_column("Objects missing"),
+        "entries": parts.number_column("Entries missing"),
+        "left_out": parts.number_column("Records left out", "Of objects that stay out of the table."),
+        "since": parts.time_column("Incomplete since", scene.zone), "why": st.column_config.Column("Why", width="large"),
+    }  # fmt: skip
+    parts.table(parts.timed(rows, scene.zone, "through_ms", "since_ms"), columns, name="Tables and whether they are complete",
+                key="tables")  # fmt: skip
+    if scene.snapshot.bounded or not scene.snapshot.complete:
+        st.caption("Of the entries that were read: of older ones more may be missing.")
+
+
+_ORDER: Final = (delta.REFUSES, delta.BEHIND, delta.LEFT_OUT, delta.UNKNOWN, delta.COMPLETE)
+
+
+def _missing(one: delta.Completeness) -> str:
+    missing = one.missing
+    if not missing.files:
+        return "No record of the log is missing yet."
+    return (
+        f"{parts.counted(missing.records, 'record')} in {parts.counted(missing.files, 'object')} of "
+        f"{missing.entries:,} entries of the log are not in it."
+    )
+
+
+def _all(number: int) -> str:
+    return "The table is" if number == 1 else f"All {number:,} tables are"
 
 
 def _none(scene: Scene) -> None:
@@ -50,7 +125,7 @@ def _none(scene: Scene) -> None:
 
 
 def _figures(scene: Scene, table: TableLog, objects: pd.DataFrame) -> None:
-    late, files = delta.behind(objects, table.position), table.files
+    files = table.files
     rows = files.rows if files else None
     optimized = [one for one in table.versions if one.operation == OPTIMIZE]
     parts.figures([
@@ -59,7 +134,6 @@ def _figures(scene: Scene, table: TableLog, objects: pd.DataFrame) -> None:
         ("Files in the table", "unknown" if files is None else f"{len(files.files):,}",
          "unknown" if files is None else f"Together {size_text(files.bytes)}."),
         ("Rows in the log", f"{int(objects['records'].sum()):,}", f"In {len(objects):,} objects, all that the log has of the topic."),
-        ("Behind the log", f"{late.entries:,} entries", f"{late.records:,} records in {late.files:,} objects are not in the table yet."),
         ("Last OPTIMIZE", ago(optimized[-1].at_ms, scene.now_ms) if optimized else "none", f"Among the newest {NEWEST} versions."),
     ])  # fmt: skip
 
@@ -139,12 +213,19 @@ def _columns(table: TableLog) -> None:
     parts.table(types, {"column": "Column now", "type": "Type"}, name="Columns of the table now", key="delta-types")
 
 
-def _left_out(table: TableLog) -> None:
+def _left_out(table: TableLog, judged: list[delta.Completeness]) -> None:
     rescued = sum(one.rescued for one in table.versions)
     keys = [(one.version, key) for one in reversed(table.versions) for key in one.left_out]
     st.subheader("Rescued, or left out", anchor=False)
     if not rescued and not keys:
-        states.nothing("In the versions that were read every row has its columns, and every object is in the table.")
+        if judged and all(one.verdict == delta.COMPLETE for one in judged):
+            states.nothing(
+                "In the versions that were read every row has its columns, and every object is in the table."
+            )
+        else:
+            st.caption(
+                "No row was rescued and no object left out of the versions that were read; objects that are missing are above."
+            )
         return
     if rescued:
         st.caption(f"{rescued:,} rows hold data without a column, in `_rescued_data`.")

@@ -1,0 +1,144 @@
+"""How do objects take the place of others? The log's owner commits what is asked for, and deletes the originals when their time is over.
+
+1. Requests (`engine.log.rewrites`) are looked for from time to time. One that holds becomes an entry, by the steps of every entry: it is
+   put, its uploads are completed, a marker says so, followers catch up. From the entry on the new objects count, and the old ones do not.
+2. `grace_ms` after the entry the originals are deleted, then an entry says so. Between publication and deletion both are listed.
+
+A death anywhere leaves what the next owner goes on with: a request without an entry, an entry whose uploads are pending, originals of which
+some are deleted. What the bucket refuses holds nothing else up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.rewrites import RequestState, judge_request, originals, rewrite_requests
+from kafka_s3.model.errors import LogDamaged, StorageError, StorageUnavailable
+from kafka_s3.model.process import ThreadPool
+from kafka_s3.store.store import ObjectStore
+
+LOOK_EVERY_MS: Final = 60_000
+"""How often requests are looked for."""
+REST_MS: Final = 3_600_000
+"""How long originals are left alone that the bucket did not let go."""
+DAY_MS: Final = 86_400_000
+THREADS: Final = 8
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Rewrites:
+    """The rewrites of one sink. `commit` takes an entry through all steps; `warn` says what is left undone, and why. Not thread-safe."""
+
+    log: CommitLog
+    commit: Callable[[CommitEntry], None]
+    warn: Callable[[str], None]
+    grace_ms: int = DAY_MS
+    _next_look_ms: int = 0
+    _rests_until_ms: int = 0
+    _settled: set[str] = field(default_factory=set)
+
+    def attend(self) -> None:
+        """Does what is due. Raises CommitError, and StorageUnavailable where an entry is not in all places yet."""
+        now = self.log.clock_ms()
+        if not self._next_look_ms - LOOK_EVERY_MS <= now < self._next_look_ms:
+            self._next_look_ms = now + LOOK_EVERY_MS
+            self.settle_requests()
+        if self._rests_until_ms - REST_MS > now or now >= self._rests_until_ms:
+            self.delete_originals()
+
+    def settle_requests(self) -> None:
+        """Commits the requests that hold, and ends the others. Raises as `attend`."""
+        try:
+            found = [one for one in rewrite_requests(self.log.store, self.log.paths) if one[0] not in self._settled]
+        except (LogDamaged, StorageError) as error:
+            self.warn(f"Rewrites that are asked for cannot be read, and wait: {error}")
+            return
+        for key, request in found:
+            self._settle(key, request)
+
+    def _settle(self, key: str, request: CommitEntry) -> None:
+        try:
+            state, why = self._judged(request)
+        except StorageUnavailable as error:
+            _log.info("a rewrite waits", extra={"facts": {"request": request.commit_id, "reason": str(error)}})
+            return
+        if state is RequestState.OPEN:
+            about = self.log.new_entry(EntryKind.REWRITE)
+            own = {name: getattr(about, name) for name in ("version", "epoch", "committed_at", "sink")}
+            self.commit(replace(request, **own))
+        try:
+            if state is RequestState.REFUSED:
+                self.log.check_owner(
+                    self.log.state.version
+                )  # what a driver does not know that was replaced is no reason
+                self.warn(f"A rewrite asked for by {request.driver} is not done: {why} Its uploads are ended.")
+                end_uploads(self.log.store, request)
+            self.log.store.delete(key)
+        except StorageUnavailable:  # the next look finds the request settled
+            return
+        except StorageError as error:
+            self.warn(f"{key} is settled, but could not be removed: {error} Grant s3:DeleteObject on it, or delete it.")
+        self._settled.add(key)
+
+    def _judged(self, request: CommitEntry) -> tuple[RequestState, str]:
+        if request.sink != self.log.paths.sink or request.version > self.log.state.version:
+            return RequestState.REFUSED, "It is about another log than the one that is here."
+        state, why = judge_request(request, self.log.entries(after=request.version))
+        if state is RequestState.OPEN and not uploads_exist(self.log.store, request):
+            return RequestState.REFUSED, "Its uploads are gone."
+        return state, why
+
+    def delete_originals(self) -> None:
+        """Deletes the originals whose time is over, and says so in the log. Raises as `attend`."""
+        now = self.log.clock_ms()
+        unseen = {one.version for one in self.log.waiting}  # what takes their place cannot be seen yet
+        due = [
+            version
+            for version, one in self.log.state.replaced.items()
+            if version not in unseen
+            and now - round(datetime.fromisoformat(one.committed_at).timestamp() * 1000) >= self.grace_ms
+        ]
+        gone = [version for version in due if self._delete(version)]
+        if gone:
+            self.commit(self.log.new_entry(EntryKind.REWRITE, deleted=tuple(gone)))
+
+    def _delete(self, version: int) -> bool:
+        """Deletes the originals of an entry; whether all of them are gone."""
+        store, key = self.log.store, self.log.paths.commit(version)
+        try:
+            entry = read_entry(store.get(key), key=key)
+            keys = originals(entry, self.log.state.replaced[version].topic_partitions)
+            self.log.check_owner(self.log.state.version)
+            with ThreadPool(THREADS) as pool:
+                list(pool.each(store.delete, keys))
+        except StorageUnavailable as error:
+            _log.info("originals are deleted later", extra={"facts": {"version": version, "reason": str(error)}})
+            return False
+        except (StorageError, LogDamaged) as error:
+            self._rests_until_ms = self.log.clock_ms() + REST_MS
+            self.warn(
+                f"Objects that entry {version} has replaced stay in the bucket, where listings find their records twice: {error} Grant "
+                "s3:DeleteObject on them; they are tried again within the hour."
+            )
+            return False
+        _log.info("originals deleted", extra={"facts": {"version": version, "objects": len(keys)}})
+        return True
+
+
+def uploads_exist(store: ObjectStore, request: CommitEntry) -> bool:
+    """Whether all uploads of a request are pending. Raises StorageError."""
+    with ThreadPool(THREADS) as pool:
+        return all(pool.each(lambda file: store.upload_exists(file.key, file.upload.id), request.files))
+
+
+def end_uploads(store: ObjectStore, request: CommitEntry) -> None:
+    """Ends the uploads of a request that never becomes an entry. Raises StorageError."""
+    for file in request.files:
+        store.abort_upload(file.upload.key, file.upload.id)

@@ -1,0 +1,275 @@
+"""Which objects are better one, and how do they become it? Small files of a directory, and their sidecars with them.
+
+A *file* is an object of values with its sidecars. Merged are files of one topic-partition and one directory that follow one another in
+their offsets and have the same schema, until they reach the target size; what is large enough, or has records between those of another, is
+left alone. The objects are made here and their uploads not completed; a request (`engine.log.rewrites`) asks the log's owner for the rest.
+
+Before it is put, the records of each new object are proven to be those of its originals (`objects.merging`), and nothing else than the log
+counts. Memory holds the originals of one object and the object.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from kafka_s3.connect.naming.keys import DataKeys, rewritten_key
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Swap
+from kafka_s3.engine.log.fold import LiveObject
+from kafka_s3.engine.log.remade import Remade
+from kafka_s3.engine.log.rewrites import ask_for_rewrite
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.model.errors import ObjectArchived, ObjectMissing, OffsetsLost, SinkError
+from kafka_s3.model.files import DataFile, Reason, Role, Upload
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.process import ThreadPool
+from kafka_s3.objects.merging import MERGED, MergeRefused, RowDigest, digest_rows, merge_objects
+from kafka_s3.store.store import ObjectStore, abort_uploads
+
+COMPACTION: Final = "compaction"
+ROLES: Final = (Role.VALUE, Role.KEY, Role.HEADER)
+FETCHES: Final = 8
+MOST_SWAPS: Final = 500
+"""Objects that one entry puts in the place of others, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRules:
+    """What is compacted: files of these topics (empty: all) in directories that begin so, committed before `until_ms`, to objects of about
+    `target_bytes`.
+    """
+
+    target_bytes: int
+    until_ms: int
+    topics: frozenset[str] = frozenset()
+    directory: str = ""
+
+    def takes(self, one: LiveObject) -> bool:
+        """Whether an object may be merged with others."""
+        file = one.file
+        return (
+            one.until is None
+            and file.role in ROLES
+            and file.format in MERGED
+            and (not self.topics or file.topic in self.topics)
+            and file.encoded_partition.startswith(self.directory)
+            and datetime.fromisoformat(one.committed_at).timestamp() * 1000 < self.until_ms
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Files that become one: the objects of each role, in the order of their offsets; as many of every role."""
+
+    objects: Mapping[Role, tuple[DataFile, ...]]
+
+    @property
+    def first(self) -> DataFile:
+        """The first object of all."""
+        return next(iter(self.objects.values()))[0]
+
+    @property
+    def files(self) -> int:
+        """How many files become one."""
+        return len(next(iter(self.objects.values())))
+
+    @property
+    def records(self) -> int:
+        """How many records they hold."""
+        return sum(file.records for file in next(iter(self.objects.values())))
+
+    @property
+    def bytes(self) -> int:
+        """How large all their objects are."""
+        return sum(file.bytes for files in self.objects.values() for file in files)
+
+
+_File = dict[Role, DataFile]
+_Place = tuple[TopicPartition, str, str]
+
+
+def plan_merges(live: Iterable[LiveObject], rules: CompactionRules) -> list[Merge]:
+    """Which files become one. `live` are the objects of a log that count."""
+    places: dict[_Place, dict[int, _File]] = {}
+    for one in live:
+        file = one.file
+        if rules.takes(one):
+            folder = file.key.rpartition("/")[0]
+            place = places.setdefault((file.topic_partition, folder, file.encoded_partition), {})
+            place.setdefault(file.first_offset, {})[file.role] = file
+    return [merge for place in sorted(places) for merge in _merges(places[place], rules.target_bytes)]
+
+
+def _merges(files: Mapping[int, _File], target: int) -> Iterator[Merge]:
+    held: list[_File] = []
+    for _, file in sorted(files.items()):
+        if held and not _goes_behind(held, file, target):
+            yield from _merge(held)
+            held = []
+        held.append(file)
+    yield from _merge(held)
+
+
+def _goes_behind(held: Sequence[_File], file: _File, target: int) -> bool:
+    """Whether a file can be put behind others: its kind is theirs, its offsets follow theirs, and there is room."""
+    last = held[-1]
+    size = sum(one.bytes for some in (*held, file) for one in some.values())
+    follows = max(one.last_offset for one in last.values()) < min(one.first_offset for one in file.values())
+    return follows and size <= target and _kind(last) == _kind(file)
+
+
+def _kind(file: _File) -> list[tuple[Role, str, str]]:
+    return sorted((role, one.format, one.schema) for role, one in file.items())
+
+
+def _merge(held: Sequence[_File]) -> Iterator[Merge]:
+    if len(held) > 1:
+        yield Merge({role: tuple(file[role] for file in held) for role in ROLES if role in held[0]})
+
+
+@dataclass(frozen=True, slots=True)
+class Compactor:
+    """Makes one object from several. `separator` is that of separated bytes, `part_size` in bytes, `width` that of offsets in keys."""
+
+    store: ObjectStore
+    keys: DataKeys
+    separator: bytes
+    part_size: int
+    width: int
+
+    def merged(self, merge: Merge, *, rewrite: str) -> tuple[list[DataFile], list[Swap]]:
+        """The new objects, their uploads not completed, and what they take the place of. Raises MergeRefused, StorageError."""
+        files, swaps = list[DataFile](), list[Swap]()
+        try:
+            for originals in merge.objects.values():
+                content, digest = self.content_of(originals)
+                about = _about(originals, content, key=self._key(originals, rewrite))
+                files.append(replace(about, upload=Upload(about.key, self.store.create_upload(about.key), (), 0)))
+                files[-1] = self._sent(files[-1], content)
+                keys = tuple(file.key for file in originals)
+                swaps.append(Swap(about.topic_partition, keys, about.key, about.records, str(digest)))
+        except BaseException:
+            abort_uploads(self.store, files)
+            raise
+        return files, swaps
+
+    def content_of(self, originals: Sequence[DataFile]) -> tuple[bytes, RowDigest]:
+        """The object that holds the records of these, and their digest, which is proven to be its own.
+
+        Raises MergeRefused, StorageError.
+        """
+        with ThreadPool(FETCHES) as pool:
+            contents = list(pool.each(self._fetched, originals))
+        form, before = originals[0].format, RowDigest()
+        for file, content in zip(originals, contents, strict=True):
+            digest = digest_rows(form, content, separator=self.separator)
+            if digest.records != file.records:
+                raise MergeRefused(f"{file.key} holds {digest.records} records, the log claims {file.records}.")
+            before = before.plus(digest)
+        merged = merge_objects(form, contents)
+        if digest_rows(form, merged, separator=self.separator) != before:
+            raise MergeRefused(f"{originals[0].key} and those behind it do not hold the same records as one object.")
+        return merged, before
+
+    def remake(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
+        """Objects of an entry whose uploads are gone, from their originals. Raises OffsetsLost, StorageError."""
+        swaps, made = {swap.by: swap for swap in entry.swaps}, list[DataFile]()
+        for file in gone:
+            originals = [replace(file, key=key) for key in swaps[file.key].keys]
+            try:
+                with ThreadPool(FETCHES) as pool:
+                    contents = list(pool.each(lambda one: self.store.get(one.key), originals))
+                content = merge_objects(file.format, contents)
+                digest = digest_rows(file.format, content, separator=self.separator)
+                if str(digest) != swaps[file.key].digest:
+                    raise MergeRefused("The originals hold other records than they did.")
+            except (MergeRefused, ObjectMissing) as error:
+                abort_uploads(self.store, made)
+                raise OffsetsLost(
+                    f"Commit entry {entry.version} counts {file.key}, whose upload is gone, and it cannot be made again from the objects "
+                    f"that it takes the place of: {error} Restore these from bucket versions or a backup."
+                ) from error
+            upload = Upload(file.key, self.store.create_upload(file.key), (), len(content))
+            made.append(self._sent(replace(file, bytes=len(content), upload=upload), content))
+        return Remade(made)
+
+    def _key(self, originals: Sequence[DataFile], rewrite: str) -> str:
+        first = originals[0]
+        named = self.keys.read(first.key, first.topic) or self.keys.read(first.key, self.keys.folder_topic(first) or "")
+        if named is None:
+            raise MergeRefused(f"{first.key} has no name that these settings give.")
+        last = max(file.last_offset for file in originals)
+        return rewritten_key(first.key, named.extension, last=last, width=self.width, rewrite=rewrite)
+
+    def _fetched(self, file: DataFile) -> bytes:
+        content = self.store.get(file.key)
+        if len(content) != file.bytes:
+            raise MergeRefused(f"{file.key} has {len(content)} bytes, the log claims {file.bytes}.")
+        return content
+
+    def _sent(self, file: DataFile, content: bytes) -> DataFile:
+        upload = file.upload
+        pieces = [content[at : at + self.part_size] for at in range(0, len(content), self.part_size)]
+        parts = [
+            self.store.upload_part(file.key, upload.id, number, piece) for number, piece in enumerate(pieces, start=1)
+        ]
+        return replace(file, upload=replace(upload, parts=tuple(parts), size=len(content)))
+
+
+def _about(originals: Sequence[DataFile], content: bytes, *, key: str) -> DataFile:
+    """What is known of the object that takes the place of these; its upload is not begun."""
+    first = originals[0]
+    times = [ms for file in originals for ms in (file.min_timestamp, file.max_timestamp) if ms is not None]
+    return replace(
+        first,
+        key=key,
+        last_offset=max(file.last_offset for file in originals),
+        records=sum(file.records for file in originals),
+        bytes=len(content),
+        min_timestamp=min(times, default=None),
+        max_timestamp=max(times, default=None),
+        reason=Reason.COMPACTION,
+        upload=Upload(key, "", (), len(content)),
+    )
+
+
+Skipped = Callable[[Merge, SinkError], None]
+"""Learns which files stay as they are, and why."""
+
+
+def ask_for_merges(
+    compactor: Compactor, paths: StatePaths, merges: Iterable[Merge], *, version: int, by: str, skipped: Skipped
+) -> Iterator[CommitEntry]:
+    """Makes objects and asks the log's owner to put them in the place of others, some hundred with a request; gives each request.
+
+    The merges were planned when the log's last version was `version`. Raises StorageError.
+    """
+    request = _new_request(paths, version, by)
+    for merge in merges:
+        try:
+            files, swaps = compactor.merged(merge, rewrite=request.commit_id[:8])
+        except (MergeRefused, ObjectMissing, ObjectArchived) as error:
+            skipped(merge, error)
+            continue
+        except BaseException:
+            abort_uploads(compactor.store, request.files)
+            raise
+        request = replace(request, files=(*request.files, *files), swaps=(*request.swaps, *swaps))
+        if len(request.swaps) >= MOST_SWAPS:
+            yield _asked(compactor.store, paths, request)
+            request = _new_request(paths, version, by)
+    if request.swaps:
+        yield _asked(compactor.store, paths, request)
+
+
+def _new_request(paths: StatePaths, version: int, by: str) -> CommitEntry:
+    """Without any objects yet; its epoch and time are those of its owner, later."""
+    return CommitEntry(version, str(uuid.uuid4()), 0, paths.sink, EntryKind.REWRITE, "", driver=by, reason=COMPACTION)
+
+
+def _asked(store: ObjectStore, paths: StatePaths, request: CommitEntry) -> CommitEntry:
+    ask_for_rewrite(store, paths, request)
+    return request

@@ -1,0 +1,178 @@
+"""How do several objects become one, and how is it proven that none of their records is lost?
+
+Text, separated bytes and gzip members are put behind one another as they are. Avro's blocks are taken over packed, with the marker of the
+first file, where schema and codec are the same. Parquet's row groups are read and written anew with the first file's schema and codec.
+
+`digest_rows` is the proof: the number of records, and a sum over a hash of each, so that their order does not matter. For Avro a block
+takes the place of a record, since its bytes are taken over. The sums of the originals are the sum of what was made of them, or it is not
+used.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_s3.connect.records.loops import sum_rows
+from kafka_s3.connect.schemas.arrow import python_rows
+from kafka_s3.connect.schemas.avro_values import long_bytes
+from kafka_s3.model.deflate import GZIP_MAGIC
+from kafka_s3.model.errors import SinkError
+from kafka_s3.objects.readers import (
+    DAMAGE,
+    ROWS,
+    SYNC,
+    AvroContainer,
+    inflated,
+    parquet_batches,
+    sliced,
+)
+
+MERGED: Final = frozenset({"json", "bytearray", "avro", "parquet"})
+"""The formats whose objects can be merged."""
+GROUP_ROWS, GROUP_BYTES = 128 * ROWS, 32 << 20
+"""A row group of Parquet is full with so many rows, or so many bytes in memory."""
+_LOW: Final = (1 << 64) - 1
+
+
+class MergeRefused(SinkError):
+    """Objects do not go together, or cannot be read; they stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowDigest:
+    """How many records there are, and the sums of two hashes of 64 bits of each, the second above the first."""
+
+    records: int = 0
+    total: int = 0
+
+    def plus(self, more: RowDigest) -> RowDigest:
+        """Of the records of both."""
+        return RowDigest(self.records + more.records, _sum(self.total, more.total))
+
+    def __str__(self) -> str:
+        return f"{self.total:032x}"
+
+
+def _sum(one: int, other: int) -> int:
+    return (one + other) & _LOW | ((one >> 64) + (other >> 64) & _LOW) << 64
+
+
+def digest_rows(form: str, content: bytes, *, separator: bytes) -> RowDigest:
+    """The digest of an object's records; `separator` is that of separated bytes. Raises MergeRefused where it is not what it should be."""
+    try:
+        match form:
+            case "avro":
+                return _sum_of_parts(AvroContainer(sliced(content)).blocks())
+            case "parquet":
+                return _sum_of_parts((1, repr(row).encode("utf-8", "surrogatepass")) for row in _parquet_rows(content))
+        return _sum_of_text(content, b"\n" if form == "json" else separator)
+    except DAMAGE as error:
+        raise MergeRefused(f"It cannot be read as {form} ({type(error).__name__}: {error}).") from error
+
+
+def merge_objects(form: str, contents: Sequence[bytes]) -> bytes:
+    """One object with the records of all, in their order. Raises MergeRefused where their schemas or codecs differ."""
+    try:
+        match form:
+            case "avro":
+                return _merged_avro(contents)
+            case "parquet":
+                return _merged_parquet(contents)
+        return b"".join(contents)
+    except DAMAGE as error:
+        raise MergeRefused(f"They cannot be merged as {form} ({type(error).__name__}: {error}).") from error
+
+
+def _sum_of_parts(parts: Iterator[tuple[int, bytes]]) -> RowDigest:
+    records = total = 0
+    for count, part in parts:
+        digest = blake2b(part, digest_size=16, salt=count.to_bytes(8, "little"))
+        records, total = records + count, _sum(total, int.from_bytes(digest.digest(), "little"))
+    return RowDigest(records, total)
+
+
+def _sum_of_text(content: bytes, separator: bytes) -> RowDigest:
+    """Rows end with a separator; of one that is longer than a byte they are told apart one by one."""
+    if not separator:
+        raise ValueError("without a separator records cannot be told apart")
+    pieces = inflated(sliced(content)) if content.startswith(GZIP_MAGIC) else sliced(content)
+    if len(separator) > 1:
+        *rows, rest = b"".join(pieces).split(separator)
+        found = _sum_of_parts((1, row) for row in rows)
+    else:
+        sums, rest = np.zeros(3, np.uint64), b""
+        for piece in pieces:
+            held = np.frombuffer(b"".join((rest, piece, bytes(8))), np.uint8)
+            begin = held.ctypes.data
+            behind = sum_rows(begin, begin + len(held) - 8, separator[0], sums) - begin
+            rest = held[behind : len(held) - 8].tobytes()
+        found = RowDigest(int(sums[0]), int(sums[1]) | int(sums[2]) << 64)
+    if rest:
+        raise ValueError("the last record has no end")
+    return found
+
+
+def _merged_avro(contents: Sequence[bytes]) -> bytes:
+    first = AvroContainer(sliced(contents[0]))
+    found = [contents[0][: contents[0].index(first.sync) + SYNC]]
+    for content in contents:
+        container = AvroContainer(sliced(content))
+        if (container.schema, container.codec) != (first.schema, first.codec):
+            raise MergeRefused("Their schemas or codecs differ.")
+        for count, block in container.blocks():
+            found += [long_bytes(count), long_bytes(len(block)), block, first.sync]
+    return b"".join(found)
+
+
+def _parquet_rows(content: bytes) -> Iterator[object]:
+    for batch in parquet_batches(io.BytesIO(content), ROWS):
+        yield from python_rows(pa.Table.from_batches([batch]))
+
+
+def _merged_parquet(contents: Sequence[bytes]) -> bytes:
+    """By row groups of a size that readers like; what a writer would spell otherwise than the originals do is left as it is."""
+    metadata = [pq.read_metadata(io.BytesIO(content)) for content in contents]
+    if any(not one.schema.equals(metadata[0].schema) for one in metadata):
+        raise MergeRefused("Their schemas differ.")
+    for compliant in (True, False):  # what an element of a list is called
+        merged = _rewritten_parquet(contents, metadata[0], compliant=compliant)
+        if pq.read_metadata(io.BytesIO(merged)).schema.equals(metadata[0].schema):
+            return merged
+    raise MergeRefused("Their schema cannot be written as it is.")
+
+
+def _rewritten_parquet(contents: Sequence[bytes], like: pq.FileMetaData, *, compliant: bool) -> bytes:
+    codec = like.row_group(0).column(0).compression if like.num_row_groups else "SNAPPY"
+    out = io.BytesIO()
+    with pq.ParquetWriter(
+        out,
+        like.schema.to_arrow_schema(),
+        compression="NONE" if codec == "UNCOMPRESSED" else codec,
+        store_schema=False,
+        use_compliant_nested_type=compliant,
+        write_time_adjusted_to_utc=True,
+    ) as writer:
+        writer.add_key_value_metadata(like.metadata or {})
+        for group in _row_groups(contents):
+            writer.write_table(group)
+    return out.getvalue()
+
+
+def _row_groups(contents: Sequence[bytes]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    for content in contents:
+        for batch in parquet_batches(io.BytesIO(content), 64 * ROWS):
+            held.append(batch)
+            if sum(one.nbytes for one in held) >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
+                yield pa.Table.from_batches(held)
+                held = []
+    if held:
+        yield pa.Table.from_batches(held)

@@ -1,0 +1,116 @@
+"""What does a sink cost while little happens? CPU of the whole process tree as a share of one core, and the memory that it holds.
+
+Three scenes, each after a minute in which it settles: one sink without traffic; one with 10 records a second in 12 partitions and a file a
+minute; 50 such sinks in one process. KAFKA_S3_BENCH_MINUTES (10, quick: 1) is how long each is watched. Nothing here asserts a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3.testing.services.s3 import EmbeddedS3
+from tests.benchmarks.steady_traffic import MB, Traffic, configuration
+from tests.benchmarks.support import QUICK, new_topic
+from tests.support.sink_process import SinkProcess
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
+MINUTES = float(os.environ.get("KAFKA_S3_BENCH_MINUTES", "1" if QUICK else "10"))
+SETTLING_S = 60
+PARTITIONS = 12
+RATE = 10
+A_FILE_A_MINUTE = {"rotate.schedule.interval.ms": "60000", "tail.check.interval.ms": "10000"}
+DRIVER, JVM, WORKERS = "driver", "JVM", "Python workers"
+
+
+@dataclass
+class WatchedProcesses:
+    """A process and all that it starts. `ended` has the CPU of those that are gone, by kind, as they were last seen."""
+
+    root: psutil.Process
+    seen: dict[tuple[int, float], tuple[str, float]] = field(default_factory=dict)
+
+    def look(self) -> dict[str, float]:
+        """CPU seconds so far, by kind of process."""
+        for one in [self.root, *self.root.children(recursive=True)]:
+            try:
+                times = one.cpu_times()
+                self.seen[one.pid, one.create_time()] = (self._kind(one), times.user + times.system)
+            except psutil.Error:  # it ended meanwhile: what was seen of it counts
+                continue
+        found = Counter[str]()
+        for kind, seconds in self.seen.values():
+            found[kind] += seconds
+        return found
+
+    def proportional_mb(self) -> float:
+        """What they hold together; memory that several share is counted once."""
+        total = 0
+        for one in [self.root, *self.root.children(recursive=True)]:
+            try:
+                total += one.memory_full_info().pss
+            except psutil.Error:
+                continue
+        return total / MB
+
+    def _kind(self, one: psutil.Process) -> str:
+        if one.pid == self.root.pid:
+            return DRIVER
+        return JVM if "java" in one.name() else WORKERS
+
+
+@pytest.mark.parametrize(("sinks", "rate"), [(1, 0), (1, RATE), (50, RATE)], ids=["no traffic", "one sink", "50 sinks"])
+def test_a_sink_with_little_to_do(
+    sinks: int, rate: int, broker: EmbeddedKafka, objects: EmbeddedS3, tmp_path: Path
+) -> None:
+    topics = [new_topic(broker, f"small-{rate}-{sinks}-{number}", PARTITIONS) for number in range(sinks)]
+    traffic = [Traffic(broker.bootstrap_servers, topic, rate=max(rate, 1), partitions=PARTITIONS) for topic in topics]
+    for one in traffic:
+        one.send(PARTITIONS)
+        one.flush()
+    command = ["-m", "kafka_s3", "run", *configurations(broker, objects, topics, tmp_path), "--log-format", "json"]
+    with SinkProcess(command, tmp_path / "sinks.log") as process, ExitStack() as flowing:
+        for one in traffic if rate else ():
+            flowing.enter_context(one)
+        assert process.process is not None
+        watched = WatchedProcesses(psutil.Process(process.process.pid))
+        look_until(watched, SETTLING_S + 2 * sinks)
+        before, began = watched.look(), time.monotonic()
+        sizes = look_until(watched, MINUTES * 60)
+        cpu, seconds = watched.look(), time.monotonic() - began
+        lines = [json.loads(line) for line in process.output().splitlines() if line.startswith("{")]
+    shares = {kind: 100 * (used - before[kind]) / seconds for kind, used in cpu.items()}
+    read = sum(int(line["read"]) for line in lines if line["event"] == "round")
+    print(
+        f"\n{sinks} sinks, {rate} records/s each, {seconds:.0f} s: {sum(shares.values()):.2f} % of a core "
+        f"({', '.join(f'{kind} {share:.2f}' for kind, share in sorted(shares.items()))}); memory {min(sizes):.0f} to {max(sizes):.0f} MB; "
+        f"{sum(line['event'] == 'round' for line in lines)} rounds since the start, {read:,} records"
+    )
+    assert read >= PARTITIONS * sinks
+
+
+def configurations(broker: EmbeddedKafka, objects: EmbeddedS3, topics: Sequence[str], folder: Path) -> list[str]:
+    paths = [folder / f"{topic}.json" for topic in topics]
+    for path, topic in zip(paths, topics, strict=True):
+        path.write_text(json.dumps(configuration(broker.bootstrap_servers, objects, topic, **A_FILE_A_MINUTE)))
+    return [str(path) for path in paths]
+
+
+def look_until(watched: WatchedProcesses, seconds: float) -> list[float]:
+    """Watches for so long; megabytes as they were."""
+    end, found = time.monotonic() + seconds, list[float]()
+    while time.monotonic() < end:
+        time.sleep(2)
+        watched.look()
+        found.append(watched.proportional_mb())
+    return found
