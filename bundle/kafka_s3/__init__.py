@@ -24,6 +24,7 @@ _PUBLIC = {
     "model.offsets": ("TopicPartition",),
     "objects.format": ("Encoder", "Format", "Pausing"),
     "objects.text": ("TextStream",),
+    "spark": ("KafkaS3", "read_committed"),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _PUBLIC.items() for name in names}
 

@@ -28,5 +28,7 @@ from kafka_s3.objects.format import Encoder as Encoder
 from kafka_s3.objects.format import Format as Format
 from kafka_s3.objects.format import Pausing as Pausing
 from kafka_s3.objects.text import TextStream as TextStream
+from kafka_s3.spark import KafkaS3 as KafkaS3
+from kafka_s3.spark import read_committed as read_committed
 
 __version__: str

@@ -30,11 +30,14 @@ SMOKES: Final = {
         for command in $names; do kafka-s3 $command --help >/dev/null; done
         ! kafka-s3 run {EXAMPLE}/s3-sink.json 2>error.txt
         grep -q 'pip install' error.txt
-        python -c 'import kafka_s3; [getattr(kafka_s3, name) for name in kafka_s3.__all__]'
+        python -c '
+import kafka_s3
+for name in {{*kafka_s3.__all__}} - {{"read_committed", "KafkaS3"}}: getattr(kafka_s3, name)'
     """,
     "spark": """
         python -m kafka_s3.run.spark.class_archive
         python -c '
+from kafka_s3 import KafkaS3, read_committed
 from kafka_s3.run.spark.session import local_session
 spark = local_session(name="smoke", cores="1")
 assert spark.range(3).count() == 3
@@ -43,6 +46,9 @@ spark.stop()'
     "delta": f"""
         kafka-s3 validate {EXAMPLE}/orders-table.json --set kafka.bootstrap.servers=localhost:9092
         python -c 'import kafka_s3.followers.delta.table'
+    """,
+    "iceberg": """
+        python -c 'import pyiceberg'
     """,
     "databricks": """
         python -c '

@@ -339,7 +339,7 @@ def test_where_files_are_as_large_as_their_directories_the_directories_are_to_ch
     files = files_of(Reason.ROTATE_SCHEDULE, count=64, size=1 << 20, records=1000, directories=64)
     (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, in_effect=None)
     assert found.setting == "path.format"
-    assert "at best 1 files instead of 64" in found.effect
+    assert "at best 1 file instead of 64" in found.effect
 
 
 def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(made: World) -> None:

@@ -26,7 +26,7 @@ from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
 from kafka_s3.engine.loop.topics import check_cluster
-from kafka_s3.kafka.plain_reader import ENVELOPE, PlainReader
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.errors import LogDamaged, ObjectArchived, ObjectMissing, RegistryError
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
@@ -56,7 +56,6 @@ from kafka_s3.ops.verify.form import (
     same_since,
 )
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectInfo, ObjectStore, etag_of
@@ -604,11 +603,6 @@ def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
         return Finding(FindingKind.ARCHIVED, file.key, text)
     text = f"It cannot be read as {file.format} ({error}): damaged or overwritten. {RESTORE_IT}"
     return Finding(FindingKind.UNREADABLE, file.key, text)
-
-
-def kafka_of(settings: Settings) -> Cluster:
-    """The brokers, as the audit reads them."""
-    return PlainReader(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
 
 
 def audit_of(

@@ -86,8 +86,8 @@ UNREAD: Final = Instrument("kafka_s3_unread_records", _GAUGE, "Records that no t
                            _TOPIC)  # fmt: skip
 CATCH_UP: Final = Instrument("kafka_s3_catch_up_seconds", _GAUGE, "Until a sink that is behind has read all that is in Kafka, at its pace; "
                              "0 where it is not behind, infinite where more arrives than it reads.")  # fmt: skip
-CATCH_UP_RATE: Final = Instrument("kafka_s3_catch_up_records_per_second", _GAUGE, "Records that a sink that is behind reads, and that arrive,"
-                                  " in a second (`kind` is read or arriving).", ("sink", "kind"))  # fmt: skip
+CATCH_UP_RATE: Final = Instrument("kafka_s3_catch_up_records_per_second", _GAUGE, "Records that a sink behind reads, and that arrive, "
+                                  "in a second (`kind` is read or arriving).", ("sink", "kind"))  # fmt: skip
 PHASE: Final = Instrument("kafka_s3_phase", _GAUGE, "1 for what the sink does (starting, running, paused, stopped, failed), else 0.",
                           ("sink", "phase"))  # fmt: skip
 PROBLEMS: Final = Instrument("kafka_s3_problems", _GAUGE, "What is the matter now: things that fail and are tried again, topics that are "

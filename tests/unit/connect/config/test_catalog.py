@@ -78,7 +78,10 @@ def test_a_java_class_of_ones_own_is_refused_with_the_way_of_entry_points(key: s
     problems = validate({**BASE, "flush.size": "1", "transforms": "a", key: "com.acme.Mine"}).problems
     (remedy,) = (one.remedy for one in problems if one.key == key and one.value == "com.acme.Mine")
     page = f"docs/own-{group}.md"
-    assert f"No Java class is loaded: write your own in Python, and name it by its entry point of kafka_s3.{group} ({page})." in remedy
+    assert (
+        f"No Java class is loaded: write your own in Python, and name it by its entry point of kafka_s3.{group} ({page})."
+        in remedy
+    )
     assert (ROOT / page).exists()
 
 

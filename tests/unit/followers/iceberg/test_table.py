@@ -73,7 +73,10 @@ def test_files_and_table_have_the_same_field_ids_and_a_name_mapping_besides(worl
     schema = pq.read_schema(io.BytesIO(world.store.objects[objects(world)[0]]))
     in_file = {one.name: int(one.metadata[b"PARQUET:field_id"]) for one in schema}
     assert in_file == {name: field_id(name) for name in ("n", "text", "at", "tags")}
-    assert {one.name: one.field_id for one in world.table().schema().fields} == {**in_file, "partition": field_id("partition")}
+    assert {one.name: one.field_id for one in world.table().schema().fields} == {
+        **in_file,
+        "partition": field_id("partition"),
+    }
     assert world.table().schema().find_field("tags.element").field_id == field_id("tags.element")
     assert world.table().name_mapping() is not None
 
@@ -219,7 +222,9 @@ def test_a_table_that_was_rolled_back_is_reported_and_put_right_by_a_rebuild(wor
 def test_a_rebuild_takes_files_of_others_out(world: IcebergWorld) -> None:
     world.table().delete("n = 3")
     table, planner = opened(world), iceberg_planner(world.settings, world.store)
-    assert [one.kind.value for one in check_table(world.log(), planner, table, topic="orders").findings] == ["wrong count"]
+    assert [one.kind.value for one in check_table(world.log(), planner, table, topic="orders").findings] == [
+        "wrong count"
+    ]
     rebuild(world.log(), planner, table, topic="orders", clock_ms=lambda: world.now)
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
 
