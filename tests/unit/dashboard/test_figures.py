@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from statistics import median
 from typing import Any
@@ -34,13 +35,13 @@ from figures.text import cells, plain
 from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
 from kafka_s3.engine.control.status import SinkHealth, SinkSnapshot, SinkState
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.followers.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals, counted
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.testing.services.memory import MemoryRecord
-from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of
+from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of, part_of_rows, read_rows
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
@@ -469,7 +470,18 @@ def test_directories_of_time_are_recognised(encoded: str, start: str, unit: str)
 
 
 @pytest.mark.parametrize(
-    "encoded", ["partition=0", "country=DE", "day=32/hour=1", "year=2024/month=13", "", "a=2024/b=1/c=1/d=1/e=1/f=1"]
+    "encoded",
+    [
+        "partition=0",
+        "country=DE",
+        "day=32/hour=1",
+        "year=2024/month=13",
+        "",
+        "a=2024/b=1/c=1/d=1/e=1/f=1",
+        "tenant=t01971",
+        "2024",
+        "order=2024/11",
+    ],
 )
 def test_other_directories_are_no_times(encoded: str) -> None:
     assert partitions.slot_of(encoded) is None
@@ -644,6 +656,52 @@ def test_the_colours_of_the_map_tell_small_numbers_beside_large_ones(values: lis
     cells = pd.DataFrame({"row": ["a", "a"], "column": ["00", "01"], "amount": values, "shown": "", "files": 1})
     chart = heat_map(cells, "amount", titles=("day", "hour", "amount"), columns=["00", "01"])
     assert chart["encoding"]["color"]["legend"]["format"] == number
+
+
+def test_a_year_of_hours_is_a_map_of_months_and_days() -> None:
+    """365 rows of days did not fit on any screen, and a quarter of them was all that was shown."""
+    days = pd.date_range("2024-01-01", "2024-12-31")
+    found = heated(**{f"year={day:%Y}/month={day:%m}/day={day:%d}/hour=10": 1 for day in days})
+    assert found is not None
+    assert (found.titles, found.cells["row"].nunique(), len(found.cells), found.left_out) == (
+        ("month", "day"),
+        12,
+        366,
+        0,
+    )
+    assert found.cell_of(datetime(2024, 3, 9, 10, 30, tzinfo=UTC)) == ("2024-03", "09")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "encoded", "start"),
+    [
+        (
+            "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH",
+            "tenant=t01971/year=2024/month=01/day=15/hour=10",
+            "2024-01-15T10:00",
+        ),
+        ("'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", "tenant=t01971", None),
+        ("yyyyMMdd'T'HH", "x/20240115T07", "2024-01-15T07:00"),
+        ("MMM-yyyy", "Jan-2024", None),
+        ("YYYY/MM/dd/", "dt=2024-01-15", "2024-01-15T00:00"),
+    ],
+)
+def test_a_pattern_says_where_the_time_of_a_directory_is(pattern: str, encoded: str, start: str | None) -> None:
+    slot = partitions.slots_by(pattern)(encoded)
+    assert (slot and slot.start.isoformat()[:16]) == start
+
+
+def test_objects_that_take_the_place_of_others_count_no_record_twice() -> None:
+    entry = next(one for one in log() if one.files)
+    again = replace(entry, version=entry.version + 1, kind=EntryKind.REWRITE, totals=Totals())
+    files = frames_of([part_of([entry, again], first=entry.version, last=again.version)]).files
+    assert files[files["counted"]]["version"].unique().tolist() == [entry.version]
+
+
+def test_an_entry_gives_the_same_rows_with_and_without_being_made() -> None:
+    for entry in log():
+        made = part_of_rows([read_rows(entry.to_json(), key="k")])
+        assert made.tables == part_of([entry], first=entry.version, last=entry.version).tables
 
 
 def test_a_map_is_of_the_directory_that_was_chosen() -> None:
