@@ -105,7 +105,7 @@ def test_a_refresh_changes_what_has_changed_and_draws_nothing_anew(browser: Any)
     opened(browser, size=(1920, 1080), kiosk="true")
     browser.driver.execute_script("window.rows = Array.from(document.querySelectorAll('.fleet .row'))")
     _, beat = next(one for one in wall_objects(1, now_ms=now_ms()) if one[0].endswith("heartbeat.json"))
-    beat = beat.replace(b'"standing":[]', b'"standing":["topic news is not in Kafka"]')
+    beat = beat.replace(b'"open_problems":[]', b'"standing":["topic news is not in Kafka"]')
     paths = StatePaths("_kafka_s3", "orders-00")
     browser.client.put_object(Bucket=browser.bucket, Key=paths.heartbeat(), Body=beat)
     text = "Topic news is not in Kafka."
