@@ -155,7 +155,7 @@ def explain(
     no_kafka: Annotated[bool, typer.Option("--no-kafka", help="Ask no broker: what log and bucket say alone.")] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."""
+    """Show which entry, rule, schema and object a record or a key belongs to; also for dead letters, skips and gaps. Changes nothing."""
     from kafka_s3.ops.explain.inquiry import explain as explained
 
     kafka = None if no_kafka else plain_reader(settings)

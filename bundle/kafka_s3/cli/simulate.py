@@ -83,7 +83,7 @@ def simulate(
     asked: Prices = USUAL,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say how many files a configuration would write, how large and how late, with how many requests, and what a month costs."""
+    """Estimate what a configuration would write: number, size and delay of files, requests, and the cost of a month."""
     today_ms = now_ms() // DAY_MS * DAY_MS
     load = load_of(
         settings, rate=rate, record_bytes=record_bytes, partitions=partitions, sample=sample, today_ms=today_ms

@@ -1,6 +1,6 @@
-"""`kafka-s3 delta check|rebuild|maintain CONFIG|NAME`, `kafka-s3 ddl CONFIG|NAME --engine ENGINE`: what are a sink's topics as tables?
+"""`kafka-s3 delta|iceberg check|rebuild|maintain CONFIG|NAME`, `kafka-s3 ddl CONFIG|NAME --engine ENGINE`: a sink's topics as tables.
 
-Do the Delta tables hold what the log says, and how do they hold it again; which statements make the topics known to a query engine. Those
+Do the tables hold what the log says, and how do they hold it again; which statements make the topics known to a query engine. Those
 go to standard output, ready to be run; what a table does not show is in comments in front of them.
 Exit codes: 0 nothing found, 1 findings (or the bucket cannot be asked), 2 the configuration or the call is wrong.
 """
@@ -25,11 +25,15 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained, TableCheck
+    from kafka_s3.followers.delta.findings import TableCheck
+    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained
+    from kafka_s3.followers.iceberg.maintain import Tidied
 
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
-delta = typer.Typer(help="Compare a sink's Delta tables with log and bucket, or make them again.", no_args_is_help=True)
+delta = typer.Typer(
+    help="Check a sink's Delta tables against the log and the bucket, rebuild or maintain them.", no_args_is_help=True
+)
 
 
 @delta.command()
@@ -142,6 +146,85 @@ def maintain(
         raise typer.Exit(1)
 
 
+iceberg = typer.Typer(
+    help="Compare a sink's Iceberg tables with log and bucket, or make them again.", no_args_is_help=True
+)
+
+
+@iceberg.command("check")
+@composed(settings=sink_settings)
+def check_iceberg(settings: Settings, topics: Only = None, output: Output = OutputFormat.TABLE) -> None:
+    """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
+    from kafka_s3.followers.iceberg.maintain import check_table
+    from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
+
+    here, out = _opened(settings, "iceberg.enable"), console()
+    table = iceberg_tables(settings, here.store, warn=lambda text: show_line(out, text))
+    planner = iceberg_planner(settings, here.store)
+    found = [check_table(here.log, planner, table(topic), topic=topic) for topic in here.topics(topics)]
+    if output is OutputFormat.JSON:
+        show_json([asdict(one) for one in found])
+    else:
+        print_checks(found, out)
+    if any(one.findings for one in found):
+        raise typer.Exit(1)
+
+
+@iceberg.command("rebuild")
+@composed(settings=sink_settings)
+def rebuild_iceberg(settings: Settings, topics: Only = None) -> None:
+    """Put the tables right by the commit log: its objects go in, all other files go out; no object is deleted."""
+    from kafka_s3.followers.iceberg.maintain import rebuild as rebuild_table
+    from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
+
+    here, out = _opened(settings, "iceberg.enable"), console()
+    table = iceberg_tables(settings, here.store, warn=lambda text: show_line(out, text))
+    planner = iceberg_planner(settings, here.store)
+    for topic in here.topics(topics):
+        done = rebuild_table(here.log, planner, table(topic), topic=topic, clock_ms=now_ms)
+        show_line(out, f"{topic}: {done.added} files added, {done.removed} taken out")
+        for key, reason in done.left_out.items():
+            show_line(out, f"  {key} stays out: {reason}")
+
+
+@iceberg.command("maintain")
+@composed(settings=sink_settings)
+def maintain_iceberg(
+    settings: Settings,
+    topics: Only = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+) -> None:
+    """Delete the tables' own metadata that no snapshot names any more. Safe while the sink runs; no object is deleted."""
+    from kafka_s3.run.wiring.iceberg import tidy_tables
+
+    here, out, well = _opened(settings, "iceberg.enable"), console(), True
+    for topic, done in tidy_tables(settings, here.store, topics=here.topics(topics), dry_run=dry_run):
+        if isinstance(done, TableError):
+            well = False
+            show_line(out, f"{topic}: not done. {done}")
+        elif done is None:
+            show_line(
+                out, f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 iceberg rebuild."
+            )
+        else:
+            print_tidied(done, out, dry=dry_run)
+    if not well:
+        raise typer.Exit(1)
+
+
+def print_tidied(done: Tidied, out: Console, *, dry: bool) -> None:
+    """One table's metadata, and what went of it."""
+    size = size_text(done.metadata_bytes)
+    verb = "would be deleted" if dry else "deleted"
+    show_line(
+        out,
+        f"{done.topic}: {done.snapshots} snapshots, {done.manifests} manifests, metadata of {size}; "
+        f"{len(done.unused):,} files that no snapshot names {verb}",
+    )
+    for key in done.unused if dry else ():
+        show_line(out, f"  {key}")
+
+
 @composed(settings=sink_settings)
 def ddl(
     settings: Settings,
@@ -151,7 +234,7 @@ def ddl(
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    """Print statements that make a sink's topics tables of a query engine, with the columns of the objects."""
     from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.followers import tables_of_sink
     from kafka_s3.store.s3 import S3Store
@@ -220,7 +303,7 @@ class _Here:
 
     def topics(self, wanted: Sequence[str] | None) -> list[str]:
         """The topics with objects, or those that were asked for. Raises ConfigError for one without."""
-        from kafka_s3.followers.delta.maintain import topics_with_tables
+        from kafka_s3.followers.delta.findings import topics_with_tables
 
         known = topics_with_tables(self.log)
         for topic in wanted or ():
@@ -230,10 +313,10 @@ class _Here:
         return list(wanted or known)
 
 
-def _opened(settings: Settings) -> _Here:
-    if not settings.flag("delta.enable"):
-        rule = "must be true: this sink has no tables."
-        raise usage_error("delta.enable", "false", rule, "Set it, or try --set delta.enable=true.")
+def _opened(settings: Settings, key: str = "delta.enable") -> _Here:
+    if not settings.flag(key):
+        rule = "must be true: this sink has no tables of that format."
+        raise usage_error(key, "false", rule, f"Set it, or try --set {key}=true.")
     return _here(settings)
 
 

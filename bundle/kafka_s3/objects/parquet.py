@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kafka_s3.connect.naming.field_ids import field_id
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import AvroBodies, JsonText, StructColumns, Values, stream_of, table_of
 from kafka_s3.connect.schemas.arrow import arrow_table, conform, precision_of, unify, wider
@@ -149,13 +150,16 @@ CODECS: Final = {
 }
 
 
-def parquet_format(codec: str, options: AvroOptions) -> Format:
-    """Parquet with one of Connect's codec names; `options` are for the Avro schema in the footer."""
+def parquet_format(codec: str, options: AvroOptions, *, with_ids: bool = False) -> Format:
+    """Parquet with one of Connect's codec names; `options` are for the Avro schema in the footer.
+
+    `with_ids`: columns have the numbers by which Iceberg's readers find them.
+    """
     arrow_codec, extension = CODECS[codec]
     return Format(
         "parquet",
         extension,
-        partial(ParquetFile, codec=arrow_codec, options=options),
+        partial(ParquetFile, codec=arrow_codec, options=options, with_ids=with_ids),
         _accept,
         stops_original=_kills_original,
     )
@@ -194,8 +198,11 @@ def _unfit(schema: ConnectSchema) -> str:
 class ParquetFile:
     """An open Parquet file."""
 
-    def __init__(self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions) -> None:
+    def __init__(
+        self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions, with_ids: bool = False
+    ) -> None:
         self._schema = schema
+        self._with_ids = with_ids
         self._codec = codec
         self._avro = footer(schema, options)
         self._tables: list[pa.Table] = []
@@ -249,7 +256,7 @@ class ParquetFile:
             return
         table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
         if self._layout is None:
-            self._layout = _layout(table)
+            self._layout = _layout(table, with_ids=self._with_ids)
         before = self._position()
         self._opened(self._layout).write(conform(table, self._layout.schema))
         self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
@@ -331,14 +338,35 @@ class ParquetFile:
         raise FormatError("Parquet needs values with a struct schema.")
 
 
-def _layout(table: pa.Table) -> FileLayout:
+def _layout(table: pa.Table, *, with_ids: bool) -> FileLayout:
     """What a file settles by its first row group.
 
     Few rows are compressed at level 3, as parquet-java does: at Arrow's own level 1 a file of 2,500 rows is a tenth larger, and one of
     250,000 is not.
     """
     repeated = tuple(f.name for f in table.schema if _may_repeat(f.type) and _repeats(table.column(f.name)))
-    return FileLayout(table.schema, repeated, 1 if table.num_rows >= MANY_ROWS else 3)
+    schema = numbered(table.schema) if with_ids else table.schema
+    return FileLayout(schema, repeated, 1 if table.num_rows >= MANY_ROWS else 3)
+
+
+def numbered(schema: pa.Schema) -> pa.Schema:
+    """The schema with a field id for each column; as it is where two columns would have the same one, so that names count instead."""
+    given: list[int] = []
+    found = pa.schema([_numbered(one, one.name, given) for one in schema])
+    return found if len(set(given)) == len(given) else schema
+
+
+def _numbered(one: pa.Field, path: str, given: list[int]) -> pa.Field:
+    given.append(field_id(path))
+    kind = one.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_numbered(inner, f"{path}.{inner.name}", given) for inner in kind])
+    elif pa.types.is_map(kind):
+        parts = (_numbered(kind.key_field, f"{path}.key", given), _numbered(kind.item_field, f"{path}.value", given))
+        kind = pa.map_(*parts)
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_numbered(kind.value_field, f"{path}.element", given))
+    return pa.field(one.name, kind, one.nullable, {"PARQUET:field_id": str(field_id(path))})
 
 
 def _may_repeat(kind: pa.DataType) -> bool:

@@ -142,6 +142,9 @@ def _check(settings: Settings, transitions: Sequence[Transition], root: str, dat
         for prefix in data
         if root.startswith(prefix)
     ]
+    if archived and settings.flag("iceberg.enable"):
+        rule = "would archive the files of Iceberg tables, which could not be read any more."
+        problems.append(Problem("--transition", shown, rule, "Use GLACIER_IR, or iceberg.enable=false."))
     if archived and settings.flag("delta.enable"):
         rule = "would archive the files and the log of Delta tables, which could not be read any more."
         problems.append(Problem("--transition", shown, rule, "Use GLACIER_IR, or delta.enable=false."))

@@ -328,6 +328,7 @@ MOST_POLLS: Final = 20_000
 OURSELVES: Final[dict[str, Value]] = {
     "name": "simulated",
     "delta.enable": False,
+    "iceberg.enable": False,
     "glue.database.name": "",
     "notification.class": "",
 }

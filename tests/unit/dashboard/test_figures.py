@@ -580,7 +580,7 @@ def test_no_text_becomes_markup_or_a_formula(text: str) -> None:
 
 def test_sizes_and_durations_read_well() -> None:
     assert [text.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
-    assert [text.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
+    assert [text.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1 min 30 s", "10 h"]
 
 
 def test_a_part_knows_its_length() -> None:

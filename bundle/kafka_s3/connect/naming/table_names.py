@@ -1,4 +1,4 @@
-"""What is a topic's table called in the catalog, and are two locations the same? `delta.table.name`, with `${topic}` for the topic."""
+"""What is a topic's table called in the catalog, and are two locations the same? Names have `${topic}` for the topic."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class TableNames:
     """The tables' names of one sink. No two topics have the same."""
 
     pattern: str
+    key: str = "delta.table.name"
     _topics: dict[str, str] = field(default_factory=dict)
 
     def of(self, topic: str) -> TableName:
@@ -46,8 +47,8 @@ class TableNames:
         other = self._topics.setdefault(str(name).lower(), topic)
         if other != topic:
             raise TableRefused(
-                f"Topics {other} and {topic} would share the table {name} (delta.table.name={self.pattern}; dots and dashes become "
-                "underscores, and case does not count). Give one of them a sink of its own, with another delta.table.name."
+                f"Topics {other} and {topic} would share the table {name} ({self.key}={self.pattern}; dots and dashes become "
+                "underscores, and case does not count). Give one of them a sink of its own, with another {self.key}."
             )
         return name
 

@@ -1,9 +1,9 @@
-"""How does a Delta table come to hold exactly the files of the commit log? It follows the log, entry by entry, after publication.
+"""How does a table come to hold exactly the files of the commit log? It follows the log, entry by entry, after publication.
 
-1. How far all tables have come is an object beside the log; how far one has come is in the table itself, as the
-   transaction version of the sink's application. The object may lag behind the tables, never the other way round.
+1. How far all tables have come is an object beside the log; how far one has come is in the table itself: in Delta as the
+   transaction version of the sink's application, in Iceberg as a property. The object may lag behind the tables, never the other way round.
 2. The files of the entries since then are taken per topic, at most `BATCH` at a time (`ZeroCopy`, or `Copying` for tables of Spark).
-3. A crash anywhere: the table's own transaction version says what is in it already.
+3. A crash anywhere: the number in the table itself says what is in it already.
 4. A table that is not there is made from the whole log. So a sink may begin with a table at any time.
 
 A table that cannot follow keeps the place that it has reached, is tried again later, and holds up neither the sink nor other tables.
@@ -11,15 +11,15 @@ A table that cannot follow keeps the place that it has reached, is tried again l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from kafka_s3.connect.naming.table_names import TableName, TableNames, normal_location
 from kafka_s3.engine.log.dead_letters import committed_ms
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.delta.planner import TablePlan, in_table
+from kafka_s3.followers.delta.planner import Commit, TablePlan, TablePlanner, TableState, in_table
 from kafka_s3.followers.progress import TablePositions, note_positions, read_positions
 from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.files import DataFile
@@ -27,6 +27,10 @@ from kafka_s3.store.store import ObjectStore
 
 BATCH: Final = 1000
 """About how many files, and at most how many entries, go into one version of a table."""
+
+
+KNOWN_KINDS: Final = frozenset({EntryKind.DATA, EntryKind.EPOCH, EntryKind.POSITION, EntryKind.REPLAY})
+"""The kinds of entries whose files are added, and change nothing else in a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,13 @@ def batches(entries: Iterable[CommitEntry], head: int) -> Iterator[list[CommitEn
 
 
 def by_topic(entries: Iterable[CommitEntry]) -> dict[str, list[EntryFiles]]:
-    """The entries' files that belong into tables, by topic."""
+    """The entries' files that belong into tables, by topic. Raises TableRefused for a kind of entry that tables do not know."""
     found: dict[str, list[EntryFiles]] = {}
     for entry in entries:
+        if entry.kind not in KNOWN_KINDS:
+            raise TableRefused(
+                f"Entry {entry.version} is of kind {entry.kind}, which tables cannot follow yet. Upgrade kafka-s3."
+            )
         topics: dict[str, list[DataFile]] = {}
         for file in entry.files:
             if in_table(file):
@@ -95,16 +103,17 @@ class ChangeReporter:
     """Warns of files that stay out of a table, and once of columns that do."""
 
     warn: Callable[[str], None]
+    tables: str = "Delta tables"
     _reported: set[str] = field(default_factory=set)
 
     def report(self, topic: str, plan: TablePlan) -> None:
         """Says what of a plan is not in the table."""
         for key, reason in plan.left_out.items():
-            self.warn(f"Delta tables: {key} stays out of the table: {reason}.")
+            self.warn(f"{self.tables}: {key} stays out of the table: {reason}.")
         fresh = [text for text in plan.omitted if f"{topic}/{text}" not in self._reported]
         if fresh:
             self._reported.update(f"{topic}/{text}" for text in fresh)
-            self.warn(f"Delta tables: columns of {topic} stay in the files alone: {'; '.join(fresh)}.")
+            self.warn(f"{self.tables}: columns of {topic} stay in the files alone: {'; '.join(fresh)}.")
 
 
 PATIENCE_MS: Final = 60_000
@@ -123,12 +132,13 @@ class TableWriter(Protocol):
         ...
 
 
-class DeltaTables:
-    """The follower that keeps a Delta table of each topic; `key` is that of the object that says how far all have come."""
+class FollowingTables:
+    """The follower that keeps a table of each topic; `key` is that of the object that says how far all have come."""
 
-    name = "Delta tables"
-
-    def __init__(self, table_writer: TableWriter, store: ObjectStore, key: str, *, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, name: str, table_writer: TableWriter, store: ObjectStore, *, key: str, clock_ms: Callable[[], int]
+    ) -> None:
+        self.name = name
         self._table_writer = table_writer
         self._store = store
         self._key = key
@@ -214,6 +224,92 @@ class DeltaTables:
         self._waits[topic] = self._clock_ms() + (PATIENCE_MS if isinstance(error, TableRefused) else 0)
         failures.append(error)
         return positions.hold(topic, after=after, why=str(error), now_ms=self._clock_ms())
+
+
+class GrowingTable(Protocol):
+    """A table to which objects are added that are there already."""
+
+    @property
+    def address(self) -> str:
+        """Where or what it is, for people."""
+        ...
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a table with obstacles."""
+        ...
+
+    def state(self) -> TableState | None:
+        """The table's newest state, None where there is no table. Raises TableError."""
+        ...
+
+    def paths(self) -> Collection[str]:
+        """The paths of the files in the table as last read, as the layout has them."""
+        ...
+
+    def commit(self, state: TableState | None, plan: TablePlan, commit: Commit) -> None:
+        """Makes the table, or brings it up to the plan, on the state last read. Raises TableUnavailable where another was faster."""
+        ...
+
+
+TRIES: Final = 3
+
+
+@dataclass(slots=True)
+class ZeroCopy:
+    """Takes entries into the tables of one sink; `table` gives that of a topic, the same one each time."""
+
+    table_planner: TablePlanner
+    sink: str
+    table: Callable[[str], GrowingTable]
+    clock_ms: Callable[[], int]
+    reporter: ChangeReporter
+
+    def begin(self, topics: Sequence[str]) -> None:
+        """Nothing is to be known of tables before there are files for them."""
+
+    def exists(self, topic: str) -> bool:
+        """Whether the topic has a table. Raises TableError."""
+        return self.table(topic).state() is not None
+
+    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+        """Takes the files of some entries of a topic; those of all earlier entries, too, where the table is not there yet."""
+        state = self.table(topic).state()
+        if after < 0 or state is not None:
+            self._commit(topic, entries, state)
+            return
+        for batch in batches(log.entries(), entries[-1].version):
+            self._commit(topic, by_topic(batch).get(topic, []), self.table(topic).state())
+
+    def _commit(self, topic: str, entries: Sequence[EntryFiles], state: TableState | None) -> None:
+        """Commits, on a newer state where another writer was faster."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                self._commit_on(state, topic, entries)
+                return
+            except TableUnavailable:
+                if attempt == TRIES:
+                    raise
+                state = self.table(topic).state()
+
+    def _commit_on(self, state: TableState | None, topic: str, entries: Sequence[EntryFiles]) -> None:
+        table = self.table(topic)
+        entries = [one for one in entries if state is None or one.version > state.position]
+        if not entries:
+            return
+        if state is not None and state.obstacles:
+            raise TableRefused(f"{table.address} has {', '.join(state.obstacles)}. {table.remedy}")
+        files = [file for one in entries for file in one.files]
+        if state is not None and state.position < 0:  # someone else's table, which may hold some of the files
+            held = set(table.paths())
+            files = [file for file in files if self.table_planner.layout.path(file) not in held]
+        modified = {file.key: one.committed_ms for one in entries for file in one.files}
+        plan = self.table_planner.plan(state, files, modified_ms=modified)
+        note = note_of(self.sink, entries, plan)
+        commit = Commit(entries[-1].version, plan.files, note=note, at_ms=self.clock_ms())
+        self.reporter.report(topic, plan)
+        if state is not None or plan.files:
+            table.commit(state, plan, commit)
 
 
 class Catalog(Protocol):

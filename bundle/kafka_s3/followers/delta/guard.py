@@ -72,14 +72,52 @@ class ReadableTable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several tables over the same objects: what is in one of them is expected."""
+
+    tables: Sequence[ReadableTable]
+
+    @property
+    def sql(self) -> str:
+        """What they are called in SQL."""
+        return " and ".join(table.sql for table in self.tables)
+
+    def state(self) -> TableState | None:
+        """The columns of all of them, None where there is no table yet. Raises TableError."""
+        found = [state for table in self.tables if (state := table.state()) is not None]
+        if not found:
+            return None
+        columns = found[0].columns
+        for other in found[1:]:
+            columns = fit(columns, other.columns).columns
+        names = dict.fromkeys(name for state in found for name in state.partition_by)
+        return replace(found[0], columns=columns, partition_by=tuple(names))
+
+
+def as_they_are(columns: TableColumns) -> TableColumns:
+    """Columns as a file has them."""
+    return columns
+
+
 class ExpectedColumns:
     """The expected columns by topic. What files have added is pending until the topic's table has it, too.
 
     `table` gives a topic's table; `fields` are those of a field partitioner: directories name them, and records have them all the same.
+    `form` makes what is expected of a file's columns, before there is a table. `mode_key` sets the mode.
     """
 
-    def __init__(self, table: Callable[[str], ReadableTable], mode: Mode, *, fields: frozenset[str]) -> None:
-        self._table, self._mode, self._fields = table, mode, fields
+    def __init__(
+        self,
+        table: Callable[[str], ReadableTable],
+        mode: Mode,
+        *,
+        fields: frozenset[str],
+        form: Callable[[TableColumns], TableColumns] = as_they_are,
+        mode_key: str = "delta.schema.evolution.mode",
+    ) -> None:
+        self._table, self._mode, self._fields, self._form = table, mode, fields, form
+        self.mode_key = mode_key
         self._expected: dict[str, TableColumns] = {}
         self._pending: dict[str, TableColumns] = {}
 
@@ -101,7 +139,7 @@ class ExpectedColumns:
 
     def expect(self, topic: str, columns: TableColumns) -> None:
         """Expects these columns from now on, also while the topic's table does not have them yet."""
-        self._expected[topic] = self._pending[topic] = columns
+        self._expected[topic] = self._pending[topic] = self._form(columns)
 
     def table_name(self, topic: str) -> str:
         """What a topic's table is called in SQL."""
@@ -122,14 +160,14 @@ class ExpectedColumns:
         try:
             state = self._table(topic).state()
         except TableUnavailable as error:
-            if self._mode in (Mode.FAIL, Mode.RESCUE):
+            if self._mode in (Mode.FAIL, Mode.RESCUE) and topic not in self._expected:
                 raise StorageUnavailable(str(error)) from error
             return self._expected.get(topic)
         except TableError:
             return self._expected.get(topic)  # the follower says so
         if state is None:
             return None
-        return state.columns.marked(name for name in state.partition_by if name not in self._fields)
+        return self._form(state.columns).marked(name for name in state.partition_by if name not in self._fields)
 
 
 _log = logging.getLogger(__name__)
@@ -196,9 +234,9 @@ class GuardedSource:
         tp, table = report.topic_partition, self.expected.table_name(report.topic_partition.topic)
         texts = "; ".join([*found.conflicts.values(), *found.wider.values(), *found.new.values()])
         raise RecordError(
-            f"{tp} stops before the commit (delta.schema.evolution.mode={self.mode}): its records from offset {report.start} on do "
+            f"{tp} stops before the commit ({self.expected.mode_key}={self.mode}): its records from offset {report.start} on do "
             f"not fit the table {table}: {texts}. Nothing of this batch was committed. To go on: ALTER TABLE {table} ADD "
-            "COLUMNS (...), or start once with --set delta.schema.evolution.mode=addNewColumns."
+            "COLUMNS (...), or start once with --set {self.expected.mode_key}=addNewColumns."
         )
 
     def _abort(self, reports: Iterable[TaskReport]) -> None:

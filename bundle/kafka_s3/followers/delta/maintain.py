@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_s3.engine.log.log import CommitLog, is_published
+from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference
 from kafka_s3.followers.delta.follower import EntryFiles, by_topic
 from kafka_s3.followers.delta.planner import Commit, TableLayout, TablePlanner, TableState
 from kafka_s3.followers.delta.table import REMEDY, Table
@@ -28,48 +29,7 @@ from kafka_s3.model.errors import ObjectMissing, TableError, TableRefused
 from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore
 
-
-class DifferenceKind(StrEnum):
-    """What is wrong."""
-
-    NO_TABLE = "no table"
-    REFUSED = "table refused"
-    BEHIND = "table behind"
-    NOT_IN_TABLE = "object not in table"
-    MISSING_OBJECT = "missing object"
-    WRONG_SIZE = "wrong size"
-    WRONG_COUNT = "wrong count"
-
-
-@dataclass(frozen=True, slots=True)
-class TableDifference:
-    """One thing that is wrong: what, where, and a text that ends with the remedy."""
-
-    kind: DifferenceKind
-    place: str
-    text: str
-
-
-@dataclass(slots=True)
-class TableCheck:
-    """What was looked at of one table. `files` and `records` are the log's, `rewritten` those that other writers put into other files."""
-
-    topic: str
-    address: str
-    version: int | None = None
-    position: int = -1
-    files: int = 0
-    records: int = 0
-    rewritten: int = 0
-    findings: list[TableDifference] = field(default_factory=list)
-
-
 REBUILD = "kafka-s3 delta rebuild puts it right."
-
-
-def topics_with_tables(log: CommitLog) -> list[str]:
-    """The topics of which the log has Parquet objects. Raises StorageError, LogDamaged."""
-    return sorted(by_topic(log.entries()))
 
 
 def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, topic: str) -> TableCheck:
@@ -162,16 +122,6 @@ def _in_bucket(
         elif there[path] != size:
             text = f"The object has {there[path]} bytes, the table says {size}. Restore it from a bucket version, or {REBUILD}"
             yield TableDifference(DifferenceKind.WRONG_SIZE, f"{folder}{path}", text)
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What a rebuild did to one table: files added and taken out, and those left out, by key, with the reason."""
-
-    topic: str
-    added: int = 0
-    removed: int = 0
-    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def rebuild(

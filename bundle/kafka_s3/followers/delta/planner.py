@@ -243,12 +243,14 @@ BY_VALUE: Final = ("string", "integer", "long", "boolean")
 class TableLayout:
     """How objects lie below `topics.dir`. `fields` are those of a field partitioner: their directories hold the records' own values.
 
-    `quoted` says that directories are percent-encoded (`partition.value.encoding=percent`).
+    `quoted` says that directories are percent-encoded (`partition.value.encoding=percent`). `columns` are the directories that give
+    columns, None: all.
     """
 
     topics_dir: str
     fields: frozenset[str] = frozenset()
     quoted: bool = False
+    columns: frozenset[str] | None = None
 
     def folder(self, topic: str) -> str:
         """The folder of a topic's table, with a trailing slash."""
@@ -265,7 +267,7 @@ class TableLayout:
         return {
             name: unquote(value) if self.quoted else value
             for name, sign, value in pairs
-            if sign and name and name in known
+            if sign and name and name in known and (self.columns is None or name in self.columns)
         }
 
     def partition_types(self, directories: Mapping[str, str], columns: TableColumns) -> dict[str, DeltaType]:
@@ -312,7 +314,7 @@ def in_table(file: DataFile) -> bool:
 THREADS: Final = 8
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 WAY_ON: Final = {
-    "new": "Add the columns to the table (ALTER TABLE ... ADD COLUMNS), or start once with delta.schema.evolution.mode=addNewColumns.",
+    "new": "Add the columns to the table (ALTER TABLE ... ADD COLUMNS), or start once with {mode_key}=addNewColumns.",
     "other": "With errors.tolerance=all such files stay out of the table, and are named.",
 }
 
@@ -335,12 +337,19 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class TablePlanner:
-    """How a sink's files are taken into tables. `tolerant`: a file that does not fit stays out; else it holds its table up."""
+    """How a sink's files are taken into tables. `tolerant`: a file that does not fit stays out; else it holds its table up.
+
+    `columns_of` gives the columns that a file has in the tables' format, whose mode is set by `mode_key`; `unreadable` are characters
+    of keys that its readers do not understand.
+    """
 
     store: ObjectStore
     layout: TableLayout
     mode: Mode
     tolerant: bool
+    columns_of: Callable[[pa.Schema], TableColumns] = file_columns
+    mode_key: str = "delta.schema.evolution.mode"
+    unreadable: frozenset[str] = frozenset()
 
     def plan(self, state: TableState | None, files: Sequence[DataFile], *, modified_ms: Mapping[str, int]) -> TablePlan:
         """What becomes of the files of one topic, in order. Raises TableRefused, StorageError; `modified_ms` by key."""
@@ -358,7 +367,7 @@ class TablePlanner:
 
     def _begun(self, footers: Sequence[tuple[DataFile, Footer | None]]) -> TablePlan:
         """A new table: the columns of the first file, and partition columns that no file has for something else."""
-        present = [(file, file_columns(footer.schema)) for file, footer in footers if footer is not None]
+        present = [(file, self.columns_of(footer.schema)) for file, footer in footers if footer is not None]
         if not present:
             return TablePlan(TableColumns(), ())
         first, columns = present[0]
@@ -378,9 +387,15 @@ class TablePlanner:
 
     def _take(self, plan: TablePlan, file: DataFile, footer: Footer, *, modified_ms: int) -> str:
         """Adds the file to the plan, or gives the reason why it stays out."""
-        columns, directories = file_columns(footer.schema), self.layout.directories(file)
+        columns, directories = self.columns_of(footer.schema), self.layout.directories(file)
         found = fit(plan.columns, columns)
+        odd = sorted(self.unreadable.intersection(file.key))
         refusals = [
+            *(
+                [f"readers of such tables take what follows {' or '.join(odd)} in its name for no part of it"]
+                if odd
+                else []
+            ),
             *_misplaced(plan, directories, columns, layout=self.layout, footer=footer),
             *found.refusals(self.mode),
         ]
@@ -399,7 +414,7 @@ class TablePlanner:
     def _refused(self, file: DataFile, refusals: Sequence[str], kind: str) -> str:
         text = "; ".join(refusals)
         if not self.tolerant or kind == "new":
-            raise TableRefused(f"Object {file.key} does not fit: {text}. {WAY_ON[kind]}")
+            raise TableRefused(f"Object {file.key} does not fit: {text}. {WAY_ON[kind].format(mode_key=self.mode_key)}")
         return text
 
 

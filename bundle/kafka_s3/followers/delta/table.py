@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -22,10 +21,8 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.task.table_guard.columns import TableColumns, read_columns
-from kafka_s3.followers.delta.follower import ChangeReporter, EntryFiles, batches, by_topic, note_of
-from kafka_s3.followers.delta.planner import APP, Commit, TableFile, TablePlan, TablePlanner, TableState
+from kafka_s3.followers.delta.planner import APP, Commit, TableFile, TablePlan, TableState
 from kafka_s3.model.errors import PreconditionFailed, StorageError, TableRefused, TableUnavailable
 from kafka_s3.store.store import ObjectStore
 
@@ -56,6 +53,11 @@ class Table:
     def sql(self) -> str:
         """What the table is called in SQL."""
         return f"delta.`{self.address}`"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a table with obstacles."""
+        return REMEDY
 
     def state(self) -> TableState | None:
         """The table's newest state, None where there is no table. Raises TableUnavailable, TableRefused."""
@@ -259,63 +261,3 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 def _one_line(error: Exception) -> str:
     return " ".join(_COLOURS.sub("", str(error)).replace("\u21b3", ":").split()).rstrip(".")
-
-
-TRIES: Final = 3
-
-
-@dataclass(slots=True)
-class ZeroCopy:
-    """Takes entries into the tables of one sink; `table` gives that of a topic, the same one each time."""
-
-    table_planner: TablePlanner
-    sink: str
-    table: Callable[[str], Table]
-    clock_ms: Callable[[], int]
-    reporter: ChangeReporter
-
-    def begin(self, topics: Sequence[str]) -> None:
-        """Nothing is to be known of tables before there are files for them."""
-
-    def exists(self, topic: str) -> bool:
-        """Whether the topic has a table. Raises TableError."""
-        return self.table(topic).state() is not None
-
-    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
-        """Takes the files of some entries of a topic; those of all earlier entries, too, where the table is not there yet."""
-        state = self.table(topic).state()
-        if after < 0 or state is not None:
-            self._commit(topic, entries, state)
-            return
-        for batch in batches(log.entries(), entries[-1].version):
-            self._commit(topic, by_topic(batch).get(topic, []), self.table(topic).state())
-
-    def _commit(self, topic: str, entries: Sequence[EntryFiles], state: TableState | None) -> None:
-        """Commits, on a newer state where another writer was faster."""
-        for attempt in range(1, TRIES + 1):
-            try:
-                self._commit_on(state, topic, entries)
-                return
-            except TableUnavailable:
-                if attempt == TRIES:
-                    raise
-                state = self.table(topic).state()
-
-    def _commit_on(self, state: TableState | None, topic: str, entries: Sequence[EntryFiles]) -> None:
-        table = self.table(topic)
-        entries = [one for one in entries if state is None or one.version > state.position]
-        if not entries:
-            return
-        if state is not None and state.obstacles:
-            raise TableRefused(f"{table.address} has {', '.join(state.obstacles)}. {REMEDY}")
-        files = [file for one in entries for file in one.files]
-        if state is not None and state.position < 0:  # someone else's table, which may hold some of the files
-            held = set(table.paths())
-            files = [file for file in files if self.table_planner.layout.path(file) not in held]
-        modified = {file.key: one.committed_ms for one in entries for file in one.files}
-        plan = self.table_planner.plan(state, files, modified_ms=modified)
-        note = note_of(self.sink, entries, plan)
-        commit = Commit(entries[-1].version, plan.files, note=note, at_ms=self.clock_ms())
-        self.reporter.report(topic, plan)
-        if state is not None or plan.files:
-            table.commit(state, plan, commit)

@@ -13,11 +13,16 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.table_names import TableNames, normal_location
 from kafka_s3.engine.task.table_guard.columns import Mode
 from kafka_s3.followers.delta.copying import CachedColumns, Copying, SparkTables
-from kafka_s3.followers.delta.follower import Catalog, ChangeReporter, DeltaTables, Registering, TableWriter
-from kafka_s3.followers.delta.guard import ExpectedColumns, GuardedSource, ReadableTable
+from kafka_s3.followers.delta.follower import (
+    Catalog,
+    ChangeReporter,
+    FollowingTables,
+    Registering,
+    TableWriter,
+    ZeroCopy,
+)
 from kafka_s3.followers.delta.planner import APP, TableLayout, TablePlanner
 from kafka_s3.model.errors import ConfigError, Problem, TableError
-from kafka_s3.model.protocols import Source
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import RustOptions
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
     Tables: TypeAlias = Callable[[str], Table]
 
+DELTA = "Delta tables"
 SPARK = "spark"
 NEEDS_SPARK = "needs a Spark that knows Delta, and there is none here."
 
@@ -50,7 +56,7 @@ def delta_tables(
     warn: Callable[[str], None],
     spark: Spark | None = None,
     tables: Tables | None = None,
-) -> DeltaTables:
+) -> FollowingTables:
     """The follower of a sink whose `delta.enable` is true. Raises ConfigError where it needs Spark and gets none.
 
     `tables` are those of delta-rs that the sink has open already.
@@ -69,9 +75,7 @@ def delta_tables(
         cached = cached_of(settings, store)
         topics = settings.names("topics")
         copying = Copying(intake_of(settings, store), paths, spark, names, reporter, cached, own_locations, topics)
-        return DeltaTables(copying, store, position_key(settings), clock_ms=clock_ms)
-    from kafka_s3.followers.delta.table import ZeroCopy  # loads delta-rs
-
+        return FollowingTables(DELTA, copying, store, key=position_key(settings), clock_ms=clock_ms)
     tables = tables or tables_of(settings, store)
     table_writer: TableWriter
     table_writer = inner = ZeroCopy(intake_of(settings, store), settings.name, tables, clock_ms, reporter)
@@ -85,7 +89,7 @@ def delta_tables(
             clock_ms=clock_ms,
             warn=warn,
         )
-    return DeltaTables(table_writer, store, position_key(settings), clock_ms=clock_ms)
+    return FollowingTables(DELTA, table_writer, store, key=position_key(settings), clock_ms=clock_ms)
 
 
 def _location(spark: Spark, layout: TableLayout, topic: str) -> str:
@@ -98,12 +102,13 @@ def written_by_spark(settings: Settings) -> bool:
 
 
 def why_not_maintained(settings: Settings) -> str | None:
-    """Why the sink has no tables that are maintained from here, for a person; None: it may have some."""
+    """Why the sink has no tables that are maintained without Spark, for a person; None: it may have some."""
     if not settings.flag("delta.enable"):
         return f"{settings.name} keeps no Delta tables (delta.enable=false)."
     if written_by_spark(settings):
         names = settings.text("delta.table.name")
-        return f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM {names} there."
+        where = f"run jobs/maintain_tables.py on it, or OPTIMIZE and VACUUM {names} there."
+        return f"{settings.name} leaves its tables to Spark (delta.writer=spark): {where}"
     return None
 
 
@@ -130,20 +135,6 @@ def position_key(settings: Settings) -> str:
         return paths.follower("delta")
     digest = hashlib.sha256(settings.text("delta.table.name").encode()).hexdigest()[:8]
     return paths.follower(f"delta-spark-{digest}")
-
-
-def guarded(
-    settings: Settings, source: Source, store: ObjectStore, *, bucket: ObjectStore, tables: Tables | None = None
-) -> Source:
-    """The engine of a sink whose `delta.enable` is true. `store` has the engine's uploads, which need not be the bucket's (a outcome).
-
-    `tables` are those of delta-rs that the sink has open already.
-    """
-    mode = Mode(settings.text("delta.schema.evolution.mode"))
-    known: Callable[[str], ReadableTable]
-    known = cached_of(settings, bucket) if written_by_spark(settings) else tables or tables_of(settings, store)
-    expected = ExpectedColumns(known, mode, fields=table_layout(settings).fields)
-    return GuardedSource(source, store, expected, mode)
 
 
 def cached_of(settings: Settings, store: ObjectStore) -> Callable[[str], CachedColumns]:

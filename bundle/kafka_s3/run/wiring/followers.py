@@ -37,25 +37,27 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.run.wiring.delta import Spark, Tables
+    from kafka_s3.run.wiring.delta import Spark
+    from kafka_s3.run.wiring.table_guard import OpenTables
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What followers are made with beside the settings; `spark` and `tables` are those of the Delta tables, where the sink has them."""
+    """What followers are made with beside the settings; `spark` is that of Delta tables, `tables` those that are open."""
 
     brokers: Brokers
     store: ObjectStore
     clock_ms: Callable[[], int]
     warn: Callable[[str], None]
     spark: Spark | None = None
-    tables: Tables | None = None
+    tables: OpenTables | None = None
 
 
 def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
     """The followers of a configuration, in the order in which they catch up."""
     makers = (
         _object_tags, _dead_letter_topic, _dead_letter_log, _glue_tables, _done_markers, _notifications, _delta_tables,
+        _iceberg_tables,
     )  # fmt: skip
     found = [make(settings, around) for make in makers]
     return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
@@ -111,9 +113,10 @@ def _glue_tables(settings: Settings, around: Surroundings) -> Follower | None:
     if not database:
         return None
     from kafka_s3.followers.glue import GlueCatalog, GlueTables  # loads botocore
+    from kafka_s3.store.s3 import aws_client
 
     options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
-    catalog = GlueCatalog(database, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
+    catalog = GlueCatalog(database, aws_client("glue", options, endpoint))
 
     def table_of(objects: TopicObjects) -> ExternalTable:
         return table_in_bucket(settings, around.store, objects, bucket=options.bucket)
@@ -133,9 +136,19 @@ def _delta_tables(settings: Settings, around: Surroundings) -> Follower | None:
         return None
     from kafka_s3.run.wiring.delta import delta_tables  # loads delta-rs
 
+    tables = None if around.tables is None else around.tables.delta
     return delta_tables(
-        settings, around.store, clock_ms=around.clock_ms, warn=around.warn, spark=around.spark, tables=around.tables
+        settings, around.store, clock_ms=around.clock_ms, warn=around.warn, spark=around.spark, tables=tables
     )
+
+
+def _iceberg_tables(settings: Settings, around: Surroundings) -> Follower | None:
+    if not settings.flag("iceberg.enable"):
+        return None
+    from kafka_s3.run.wiring.iceberg import iceberg_follower
+
+    tables = None if around.tables is None else around.tables.iceberg
+    return iceberg_follower(settings, around.store, clock_ms=around.clock_ms, warn=around.warn, tables=tables)
 
 
 HOUR_MS: Final = 3_600_000
@@ -180,10 +193,9 @@ def _notifier(settings: Settings) -> Notifier:
     if name == "webhook":
         return Webhook(target)
     if name in ("sns", "sqs"):
-        from kafka_s3.store.credentials import aws_client
+        from kafka_s3.store.s3 import aws_client
 
-        options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
-        client = aws_client(name, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
+        client = aws_client(name, store_options(settings), settings.text("aws.endpoint.url") or None)
         return SnsTopic(client, target) if name == "sns" else SqsQueue(client, target)
     found: Notifier = entry_points(group=NOTIFICATION_GROUP)[name].load()(settings)
     return found

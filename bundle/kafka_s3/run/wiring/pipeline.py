@@ -41,7 +41,7 @@ from kafka_s3.engine.task.dead_letters import ErrorPolicy
 from kafka_s3.engine.task.partitioning.partitioners import InsideOnly
 from kafka_s3.engine.task.partitioning.timestamps import Wallclock
 from kafka_s3.engine.task.rotation import OFF, RotationRules
-from kafka_s3.engine.task.table_guard.columns import Evolution, Mode, written_columns
+from kafka_s3.engine.task.table_guard.columns import Evolution, Mode, written_columns, written_iceberg_columns
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.objects.avro_container import avro_format
@@ -83,7 +83,7 @@ def make_pipeline(settings: Settings) -> Pipeline:
         part_size=settings.number("s3.part.size"),
         memory=settings.number("writer.memory.bytes"),
         threads=settings.number("s3.upload.threads"),
-        evolution=_evolution(settings) if settings.flag("delta.enable") else None,
+        evolution=evolution_of(settings),
         routed=_routed_naming(settings),
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
         fingerprint=fingerprint(settings),
@@ -157,10 +157,18 @@ def fingerprint(settings: Settings) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _evolution(settings: Settings) -> Evolution:
+def evolution_of(settings: Settings) -> Evolution | None:
+    """How the sink's tables follow their records, None where it has no tables."""
+    if not settings.flag("delta.enable") and not settings.flag("iceberg.enable"):
+        return None
     by_field = settings.text("partitioner.class") in FIELD_PARTITIONERS
     fields = frozenset(settings.names("partition.field.name")) if by_field else frozenset[str]()
-    return Evolution(Mode(settings.text("delta.schema.evolution.mode")), fields)
+    return Evolution(Mode(settings.text(mode_key_of(settings))), fields)
+
+
+def mode_key_of(settings: Settings) -> str:
+    """The key that says how tables follow: where both formats are on, both keys say the same."""
+    return f"{'delta' if settings.flag('delta.enable') else 'iceberg'}.schema.evolution.mode"
 
 
 COMPANIONS = {
@@ -172,8 +180,9 @@ COMPANIONS = {
 def formats_of(settings: Settings) -> dict[Role, Format]:
     """The formats by role, in the order in which the objects of a file are completed."""
     formats = {Role.VALUE: _named(settings.text("format.class"), settings)}
-    if settings.flag("delta.enable"):
-        formats[Role.VALUE] = replace(formats[Role.VALUE], columns=written_columns)
+    if settings.flag("delta.enable") or settings.flag("iceberg.enable"):
+        columns = written_columns if settings.flag("delta.enable") else written_iceberg_columns
+        formats[Role.VALUE] = replace(formats[Role.VALUE], columns=columns)
     for role, (switch, key) in COMPANIONS.items():
         if settings.flag(switch):
             formats[role] = sidecar(_named(settings.text(key), settings), role)
@@ -186,7 +195,9 @@ def _named(name: str, settings: Settings) -> Format:
         case "json":
             return json_format(gzip_level=level, decimals=settings.text("json.decimal.format").upper())
         case "parquet":
-            return parquet_format(settings.text("parquet.codec"), avro_options(settings))
+            return parquet_format(
+                settings.text("parquet.codec"), avro_options(settings), with_ids=settings.flag("iceberg.enable")
+            )
         case "avro":
             return avro_format(settings.text("avro.codec"), avro_options(settings))
         case "bytearray":

@@ -36,7 +36,8 @@ from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from kafka_s3.followers.compaction import Compactor
-    from kafka_s3.run.wiring.delta import Spark, Tables
+    from kafka_s3.run.wiring.delta import Spark
+    from kafka_s3.run.wiring.table_guard import OpenTables
 
 
 def build_sink(
@@ -54,7 +55,8 @@ def build_sink(
 
     `background` reads what fails beside the loop.
     """
-    observer, tables = observer or Observer(), _tables(settings, store)
+    observer = observer or Observer()
+    tables = _tables(settings, store, observer)
     around = Surroundings(brokers, store, clock_ms, observer.follower_warned, spark, tables)
     return Sink(
         behaviour(settings),
@@ -110,13 +112,18 @@ def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> 
     return OpenStates(OpenFileStates(store, state_paths(settings)), fingerprint(settings), observer)
 
 
-def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
-    """The sink's Delta tables, for its guard and its follower together, so that each is read once; None where Spark writes them."""
-    if not settings.flag("delta.enable"):
+def _tables(settings: Settings, store: ObjectStore, observer: Observer) -> OpenTables | None:
+    """The sink's tables, for its guard and its followers together, so that each is read once; None where it has none."""
+    if not has_tables(settings):
         return None
-    from kafka_s3.run.wiring.delta import tables_of, written_by_spark  # loads delta-rs
+    from kafka_s3.run.wiring.table_guard import open_tables  # loads delta-rs or pyiceberg
 
-    return None if written_by_spark(settings) else tables_of(settings, store)
+    return open_tables(settings, store, observer.follower_warned)
+
+
+def has_tables(settings: Settings) -> bool:
+    """Whether the sink keeps tables of some format."""
+    return settings.flag("delta.enable") or settings.flag("iceberg.enable")
 
 
 def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
@@ -126,15 +133,15 @@ def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
     return partial(position_in_bucket, store, block_names(settings))
 
 
-def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
-    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
+def guard_of(settings: Settings, bucket: ObjectStore, *, tables: OpenTables | None = None) -> Guard:
+    """The watch of the sink's tables, where it keeps any; `tables` that are open already are used."""
 
     def guard(source: Source, store: ObjectStore) -> Source:
-        from kafka_s3.run.wiring.delta import guarded  # loads delta-rs
+        from kafka_s3.run.wiring.table_guard import guarded  # loads delta-rs or pyiceberg
 
         return guarded(settings, source, store, bucket=bucket, tables=tables)
 
-    return guard if settings.flag("delta.enable") else unguarded
+    return guard if has_tables(settings) else unguarded
 
 
 def compactor_of(settings: Settings, store: ObjectStore) -> Compactor:

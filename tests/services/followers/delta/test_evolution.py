@@ -65,8 +65,7 @@ def test_a_type_that_the_table_cannot_hold_makes_dead_letters(world: TableWorld)
     assert world.sink.poll_and_commit()
     assert [row["n"] for row in world.rows()] == [0, 1, 4, 5]
     assert [(letter.offset, letter.message) for letter in letters(world)] == [
-        (offset, "The Delta table cannot hold the value: column n is string, in the table integer.")
-        for offset in (2, 3)
+        (offset, "The table cannot hold the value: column n is string, in the table integer.") for offset in (2, 3)
     ]
 
 
@@ -94,8 +93,8 @@ def test_inferred_values_are_made_to_fit_and_only_those_that_cannot_become_dead_
         (6, None, None, {"x": 6}), (7, None, None, None),
     ]  # fmt: skip
     assert [(letter.offset, letter.message) for letter in letters(world)] == [
-        (4, "The Delta table cannot hold the value: column n is text, in the table long."),
-        (5, "The Delta table cannot hold the value: column at is a number, in the table struct<x long>."),
+        (4, "The table cannot hold the value: column n is text, in the table long."),
+        (5, "The table cannot hold the value: column at is a number, in the table struct<x long>."),
     ]
 
 

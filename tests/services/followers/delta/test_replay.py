@@ -59,7 +59,7 @@ def test_a_replayed_record_that_conflicts_with_the_table_fails_again_with_the_re
     outcome, entry = replay(world)
     assert entry is None
     [letter] = outcome.failed
-    assert letter.message == "The Delta table cannot hold the value: column n is text, in the table long."
+    assert letter.message == "The table cannot hold the value: column n is text, in the table long."
     assert [row["n"] for row in world.rows()] == [0]
 
 

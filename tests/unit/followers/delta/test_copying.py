@@ -259,7 +259,7 @@ def test_replayed_letters_keep_to_the_columns_that_were_noted(world: CopyWorld) 
     outcome, entry = make_replay(world.settings, world.store, clock_ms=lambda: world.now).run(LetterSelection())
     assert entry is None
     [letter] = outcome.failed
-    assert letter.message == "The Delta table cannot hold the value: column n is text, in the table long."
+    assert letter.message == "The table cannot hold the value: column n is text, in the table long."
 
 
 def test_new_columns_stop_the_sink_until_the_table_has_them(world: CopyWorld) -> None:

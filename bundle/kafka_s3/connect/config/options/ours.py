@@ -1,4 +1,4 @@
-"""Which keys does kafka-s3 add to the original's? Those of the sink, of Delta tables, and of whoever is notified after each commit."""
+"""Which keys does kafka-s3 add to the original's? Those of the sink, of its tables, and of whoever is notified after each commit."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kafka_s3.connect.config.option import (
     broker_list,
     did_you_mean,
 )
+from kafka_s3.connect.naming.partition_terms import partition_terms
 from kafka_s3.connect.naming.table_names import fault
 
 _DELTA = OptionGroup.DELTA
@@ -134,6 +135,42 @@ DELTA: Final = (
     Option("delta.spark.bucket.url", Type.STRING, "", "Where Spark finds the bucket, for `delta.table.name` and `delta.writer=spark`. "
            "Blank: `s3://<bucket>`, as on Databricks; elsewhere `s3a://<bucket>`, with the library hadoop-aws.", _DELTA),
 )  # fmt: skip
+_ICEBERG = OptionGroup.ICEBERG
+CATALOGS: Final = ("rest", "glue", "hive", "sql")
+
+
+@accepts("terms such as day(ts), bucket(16, id), country; blank: the directories")
+def partitioning(value: Value) -> Value:
+    """Terms of a partitioning, or nothing."""
+    try:
+        partition_terms(str(value or ""))
+    except ValueError as error:
+        raise InvalidValue(str(error), "For example day(ts), bucket(16, id), country.") from None
+    return value
+
+
+ICEBERG: Final = (
+    Option("iceberg.enable", Type.BOOLEAN, "false", "Keep an Iceberg table of each topic's Parquet objects, over the same objects. May be "
+           "switched on at any time: the table is then made from the whole commit log. Goes together with `delta.enable`.", _ICEBERG),
+    Option("iceberg.catalog.type", Type.STRING, "", "The catalog that holds the tables. Needed with `iceberg.enable`.", _ICEBERG,
+           valid=OneOfAnyCase(("", *CATALOGS))),
+    Option("iceberg.catalog.uri", Type.STRING, "", "The catalog's address: of REST and Hive, or of the database (SQL). AWS Glue "
+           "needs none.", _ICEBERG, example="https://catalog.example.com"),
+    Option("iceberg.catalog.credential", Type.PASSWORD, None, "Of a REST catalog: `client-id:client-secret`.", _ICEBERG),
+    Option("iceberg.catalog.token", Type.PASSWORD, None, "Of a REST catalog: a bearer token.", _ICEBERG),
+    Option("iceberg.catalog.warehouse", Type.STRING, "", "Where the catalog puts a table's own metadata, or the name of a REST catalog's "
+           "warehouse. Blank: `s3://<bucket>/iceberg`, of REST what the server says. Objects stay where they are.", _ICEBERG),
+    Option("iceberg.catalog.*", Type.STRING, None, "Any other property of the catalog, as pyiceberg calls it: `scope`, `glue.id`. "
+           "S3 settings are the sink's own. Files, other addresses and classes come from the operator's worker file.", _ICEBERG),
+    Option("iceberg.table.name", Type.STRING, "kafka.${topic}", "The name of each table: namespace and table. Dots and dashes of a topic "
+           "become underscores. A sink of several topics needs `${topic}` in it.", _ICEBERG, valid=name_of_tables),
+    Option("iceberg.schema.evolution.mode", Type.STRING, "addNewColumns", "What happens when records have columns that the table does "
+           "not have, or of wider types; as `delta.schema.evolution.mode`, which must be the same where both are on.", _ICEBERG,
+           valid=OneOfAnyCase(MODES)),
+    Option("iceberg.partition.by", Type.STRING, "", "How tables are partitioned: `day(ts)`, `hour(_kafka.timestamp)`, `bucket(16, id)`, "
+           "names of directories. A file whose values lie in several partitions is added without. Blank: by the directories.", _ICEBERG,
+           valid=partitioning),
+)  # fmt: skip
 FOLLOWERS: Final = (
     Option("glue.database.name", Type.STRING, "", "A database of the AWS Glue Data Catalog in which each topic is kept as a table: its "
            "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log has what "
@@ -148,4 +185,4 @@ FOLLOWERS: Final = (
     Option("aws.endpoint.url", Type.STRING, "", "Address of a service that speaks the language of Glue, SNS and SQS. Blank: AWS in "
            "`s3.region`. The credentials are those of S3.", _GROUP),
 )  # fmt: skip
-ROWS: Final = (*SINK, *DELTA, *FOLLOWERS)
+ROWS: Final = (*SINK, *DELTA, *ICEBERG, *FOLLOWERS)

@@ -1,7 +1,8 @@
-"""Which configurations cannot have a Delta table, Glue tables, done-markers or notifications?"""
+"""Which configurations cannot have a Delta table, an Iceberg table, Glue tables, done-markers or notifications?"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final
@@ -9,35 +10,116 @@ from typing import Final
 from kafka_s3.connect.config.classes import known_notifiers
 from kafka_s3.connect.config.rules import Rule, problem
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.naming.partition_terms import partition_terms
 from kafka_s3.connect.naming.table_names import TOPIC
 from kafka_s3.model.errors import Problem
 
 TABLE_NAME: Final = "delta.table.name"
+TABLES: Final = ("delta.enable", "iceberg.enable")
 PARQUET: Final = "io.confluent.connect.s3.format.parquet.ParquetFormat"
 
 
 def _tables_are_made_of_parquet(settings: Settings) -> Iterator[Problem]:
-    if settings.flag("delta.enable") and settings.text("format.class") != "parquet":
-        rule = f"needs Parquet objects; format.class is {settings.text('format.class')}."
-        yield problem("delta.enable", rule, f"Set format.class={PARQUET}, or delta.enable=false.")
+    for enable in _enabled(settings):
+        if settings.text("format.class") != "parquet":
+            rule = f"needs Parquet objects; format.class is {settings.text('format.class')}."
+            yield problem(enable, rule, f"Set format.class={PARQUET}, or {enable}=false.")
+
+
+def _enabled(settings: Settings) -> list[str]:
+    return [key for key in TABLES if settings.flag(key)]
 
 
 def _tables_have_folders(settings: Settings) -> Iterator[Problem]:
-    if not settings.flag("delta.enable"):
+    enabled = _enabled(settings)
+    if not enabled:
         return
     for key, fits in (
         ("directory.delim", settings.text("directory.delim") == "/"),
         ("file.delim", "/" not in settings.text("file.delim")),
     ):
         if not fits:
-            rule = "leaves the objects of a topic in no folder of their own, which delta.enable=true needs."
-            yield problem(key, rule, "Leave it out, or set delta.enable=false.")
+            rule = f"leaves the objects of a topic in no folder of their own, which {enabled[0]}=true needs."
+            yield problem(key, rule, f"Leave it out, or set {enabled[0]}=false.")
 
 
 def _the_writer_is_installed(settings: Settings) -> Iterator[Problem]:
     needed = settings.flag("delta.enable") and settings.text("delta.writer") == "delta-rs"
     if needed and find_spec("deltalake") is None:
         yield problem("delta.enable", "needs the package deltalake.", "pip install 'kafka-s3[delta]'")
+
+
+ICEBERG: Final = "iceberg.enable"
+CATALOG: Final = "iceberg.catalog."
+_ELSEWHERE: Final = re.compile(r"(uri|url|endpoint|impl|path|file|cert|key|profile-name)$")
+"""How properties of catalogs end that name an address, a file or a class."""
+
+
+def _iceberg_is_installed(settings: Settings) -> Iterator[Problem]:
+    if settings.flag(ICEBERG) and find_spec("pyiceberg") is None:
+        yield problem(ICEBERG, "needs the package pyiceberg.", "pip install 'kafka-s3[iceberg]'")
+
+
+def _a_catalog_is_named(settings: Settings) -> Iterator[Problem]:
+    kind, uri = settings.text(f"{CATALOG}type"), settings.text(f"{CATALOG}uri")
+    if not settings.flag(ICEBERG):
+        return
+    if not kind:
+        yield problem(f"{CATALOG}type", "is needed with iceberg.enable=true.", "One of rest, glue, hive, sql.")
+    elif kind != "glue" and not uri:
+        example = {"sql": "postgresql+psycopg2://host/catalog", "hive": "thrift://host:9083"}.get(kind, "https://host")
+        yield problem(f"{CATALOG}uri", f"is needed with {CATALOG}type={kind}.", f"For example {example}.")
+
+
+def _the_operator_names_places(settings: Settings) -> Iterator[Problem]:
+    """The catalog's own address stands beside its credentials; others could send an operator's secrets anywhere."""
+    for key, text in settings.source.items():
+        name = key.removeprefix(CATALOG)
+        if name == key or name in ("uri", "type", "warehouse") or not _ELSEWHERE.search(name):
+            continue
+        if settings.worker.get(key) != text:
+            rule = "names an address, a file or a class: only the operator's worker file may set it."
+            yield problem(key, rule, "Set it there, and give the file with --worker, or leave it out.")
+
+
+def _warehouse_is_in_s3(settings: Settings) -> Iterator[Problem]:
+    where, kind = settings.text(f"{CATALOG}warehouse"), settings.text(f"{CATALOG}type")
+    if settings.flag(ICEBERG) and where and kind != "rest" and not re.match(r"s3[an]?://[^/]+", where):
+        yield problem(f"{CATALOG}warehouse", "must be in S3.", "For example s3://bucket/warehouse.")
+
+
+def _each_iceberg_table_has_a_name(settings: Settings) -> Iterator[Problem]:
+    name = settings.text("iceberg.table.name")
+    if not settings.flag(ICEBERG) or (name and TOPIC in name):
+        return
+    several = settings.optional_text("topics.regex") or len(settings.names("topics")) > 1
+    if not name or several:
+        rule = "is the name of one table, but the sink may have several topics." if name else "must not be blank."
+        yield problem("iceberg.table.name", rule, "Put ${topic} into it, for example kafka.${topic}.")
+
+
+MODE_KEYS: Final = ("delta.schema.evolution.mode", "iceberg.schema.evolution.mode")
+
+
+def _one_guard_decides(settings: Settings) -> Iterator[Problem]:
+    both = [settings.text(key) for key in MODE_KEYS]
+    if len(_enabled(settings)) == len(TABLES) and both[0] != both[1]:
+        rule = f"is {both[1]}, but {MODE_KEYS[0]} is {both[0]}: the same objects are in both tables."
+        yield problem(MODE_KEYS[1], rule, "Give both keys the same value.")
+
+
+def _partitions_can_be_told(settings: Settings) -> Iterator[Problem]:
+    """A file is in a partition only where all of its records are: its directory must be at least as narrow as the term."""
+    key = "iceberg.partition.by"
+    if not settings.flag(ICEBERG):
+        return
+    partitioner = settings.text("partitioner.class")
+    for term in partition_terms(settings.text(key)):
+        if partitioner == "default" and not (term.transform == "identity" and term.column == "partition"):
+            rule = f"has {term}, but partitioner.class=DefaultPartitioner puts records of all values into one file."
+            yield problem(
+                key, rule, "Take a partitioner by time or by field that keeps them apart, or leave the term out."
+            )
 
 
 def _spark_writes_to_names(settings: Settings) -> Iterator[Problem]:
@@ -101,8 +183,15 @@ PROBLEMS: Final = (
     Rule((TABLE_NAME, "delta.enable", "delta.writer"), _spark_writes_to_names),
     Rule((TABLE_NAME, "delta.enable", "topics", "topics.regex"), _each_table_has_a_name),
     Rule(("delta.enable", "delta.writer"), _the_writer_is_installed),
-    Rule(("delta.enable", "format.class"), _tables_are_made_of_parquet),
-    Rule(("delta.enable", "directory.delim", "file.delim"), _tables_have_folders),
+    Rule((*TABLES, "format.class"), _tables_are_made_of_parquet),
+    Rule((*TABLES, "directory.delim", "file.delim"), _tables_have_folders),
+    Rule((ICEBERG,), _iceberg_is_installed),
+    Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}uri"), _a_catalog_is_named),
+    Rule((), _the_operator_names_places),
+    Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}warehouse"), _warehouse_is_in_s3),
+    Rule((ICEBERG, "iceberg.table.name", "topics", "topics.regex"), _each_iceberg_table_has_a_name),
+    Rule((*TABLES, *MODE_KEYS), _one_guard_decides),
+    Rule((ICEBERG, "iceberg.partition.by", "partitioner.class"), _partitions_can_be_told),
     Rule((GLUE, "format.class"), _glue_needs_columns),
     Rule((GLUE, "directory.delim"), _glue_needs_folders),
     Rule((MARKER, "partitioner.class", "timestamp.extractor"), _markers_need_record_times),

@@ -390,8 +390,8 @@ def _not_with(settings: Settings) -> Iterator[Problem]:
     for key in (key for key in (NAME, DIRECTORY) if settings.text(key)):
         if settings.strict:
             yield beyond_the_original(key)
-        if settings.flag("delta.enable"):
-            yield problem(key, "does not go with delta.enable=true: tables lie in Connect's folders.", "Leave it out.")
+        for tables in (one for one in ("delta.enable", "iceberg.enable") if settings.flag(one)):
+            yield problem(key, f"does not go with {tables}=true: tables lie in Connect's folders.", "Leave it out.")
         if settings.text("format.class") == BLOCK_GZIP_FORMAT:
             yield problem(key, "does not go with Block-GZIP, which has names of its own.", "Leave it out.")
 
@@ -489,7 +489,7 @@ PROBLEMS: Final = (
     Rule((NAME, "transforms", "predicates"), _files_are_found_again),
     Rule((DIRECTORY, "topics.dir", "state.prefix"), _objects_stay_out_of_the_state),
     Rule((NAME, DIRECTORY, "file.delim"), _delimiters_can_be_read),
-    Rule((NAME, DIRECTORY, "compatibility.strict", "delta.enable", "format.class"), _not_with),
+    Rule((NAME, DIRECTORY, "compatibility.strict", "delta.enable", "iceberg.enable", "format.class"), _not_with),
     Rule(("partitioner.class", "partition.header.name"), _headers_are_named),
     Rule(("partition.key.field",), _key_fields_are_named),
     Rule(("partitioner.class", "compatibility.strict"), _strict_has_the_originals),

@@ -1,7 +1,8 @@
-"""Which columns does a Parquet file give a Delta table, and do they fit those that the table has?
+"""Which columns does a Parquet file give a table, and do they fit those that the table has?
 
-Types are in the form in which Delta's log writes them: a name such as `long`, or a map for structs, arrays and maps. Every column of ours
-is nullable: a later file may lack it. `fit` says which columns of a file are new, which too wide, and which of another kind.
+Types are in the form in which Delta's log writes them, for Iceberg tables, too: a name such as `long`, or a map for structs, arrays and
+maps. Every column of ours is nullable: a later file may lack it. `fit` says which columns of a file are new, which too wide, and which of
+another kind. Columns that are `promoted` widen by Iceberg's rules, which are the narrower ones.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ BY_DIRECTORY: Final = "kafka-s3.directory"
 """Marks a column whose values come from directories, among those that a task is given: records must not have it."""
 FIXED: Final = "kafka-s3.fixed"
 """Marks a column whose type the table's writer cannot widen."""
+PROMOTED: Final = "kafka-s3.promoted"
+"""Marks a column whose type widens by Iceberg's rules alone."""
+FIELD_ID: Final = "kafka-s3.field-id"
+"""Says by which number Iceberg's readers find a column, in the table or in a file that has such numbers."""
+PARQUET_ID: Final = "PARQUET:field_id"
+"""What Arrow calls a column's number in a Parquet file."""
 RESCUED: Final = "_rescued_data"
 _NOT_IN_NAMES: Final = frozenset(" ,;{}()\n\t=")
 DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
@@ -133,6 +140,58 @@ def file_columns(schema: pa.Schema) -> TableColumns:
     return TableColumns({one["name"]: one for one in _fields(schema, "", omitted)}, tuple(omitted))
 
 
+def iceberg_columns(schema: pa.Schema) -> TableColumns:
+    """The columns of a Parquet file in an Iceberg table: none for times of day in milliseconds, which its readers do not know."""
+    kept, omitted = [], []
+    for one in schema:
+        kind = _without_times(one.type)
+        if kind is not None:
+            kept.append(one.with_type(kind))
+        if kind != one.type:
+            omitted.append(f"{one.name}: a time of day in milliseconds has no form in Iceberg")
+    found = file_columns(pa.schema(kept))
+    own = {one.name: one for one in kept}
+    fields = {name: _with_ids(one, own[name]) for name, one in found.fields.items()}
+    return promoted(TableColumns(fields, (*found.omitted, *omitted)))
+
+
+def _with_ids(one: Mapping[str, Any], own: pa.Field) -> Mapping[str, Any]:
+    """The field with the numbers that it and the members of structs have in the file."""
+    type_ = one["type"]
+    if isinstance(type_, Mapping) and type_["type"] == "struct":
+        members = [_with_ids(inner, own.type.field(inner["name"])) for inner in type_["fields"]]
+        type_ = {**type_, "fields": members}
+    number = int((own.metadata or {}).get(PARQUET_ID.encode(), -1))
+    ids = {} if number < 0 else {FIELD_ID: number}
+    return {**one, "type": type_, "metadata": {**one["metadata"], **ids}}
+
+
+def _without_times(kind: pa.DataType) -> pa.DataType | None:
+    """The type without times of day; None where nothing is left of it, or where they are in a list or a map."""
+    if pa.types.is_time(kind):
+        return None
+    if pa.types.is_struct(kind):
+        members = [(one, _without_times(one.type)) for one in kind]
+        kept = [one.with_type(inner) for one, inner in members if inner is not None]
+        return pa.struct(kept) if kept else None
+    if pa.types.is_nested(kind):
+        whole = all(_without_times(kind.field(n).type) == kind.field(n).type for n in range(kind.num_fields))
+        return kind if whole else None
+    return kind
+
+
+def promoted(columns: TableColumns) -> TableColumns:
+    """The columns, with all of them marked as those that widen by Iceberg's rules, members of structs, too."""
+    return TableColumns({name: _promoted(one) for name, one in columns.fields.items()}, columns.omitted)
+
+
+def _promoted(one: Mapping[str, Any]) -> dict[str, Any]:
+    type_ = one["type"]
+    if isinstance(type_, Mapping) and type_["type"] == "struct":
+        type_ = {**type_, "fields": [_promoted(inner) for inner in type_["fields"]]}
+    return {**one, "type": type_, "metadata": {**one.get("metadata", {}), PROMOTED: "true"}}
+
+
 def is_name(name: str) -> bool:
     """Whether a column may be called so without column mapping."""
     return bool(name) and not _NOT_IN_NAMES.intersection(name)
@@ -141,6 +200,11 @@ def is_name(name: str) -> bool:
 def written_columns(schema: pa.Schema) -> str:
     """The columns of a Parquet file that was just finished, in the form of Delta's log."""
     return file_columns(schema).schema_string()
+
+
+def written_iceberg_columns(schema: pa.Schema) -> str:
+    """The same of a file that is for Iceberg tables alone."""
+    return iceberg_columns(schema).plain().schema_string()
 
 
 def _fields(fields: Iterable[pa.Field], path: str, omitted: list[str]) -> list[dict[str, Any]]:
@@ -237,6 +301,7 @@ class Fit:
     new: dict[str, str] = field(default_factory=dict)
     wider: dict[str, str] = field(default_factory=dict)
     conflicts: dict[str, str] = field(default_factory=dict)
+    promotes: bool = False
 
     @property
     def exact(self) -> bool:
@@ -269,6 +334,8 @@ def _merged(
         known = table.get(name)
         if known is not None and BY_DIRECTORY in known.get("metadata", {}):
             found.conflicts[where] = f"column {where} is given by the directories of the table"
+        elif known is not None and not _same_id(known, one):
+            found.conflicts[where] = f"column {where} has another field id than the table's"
         elif known is not None:
             merged[name] = {**known, "type": _held(known, one["type"], where, found)}
         elif name.lower() in spelt:
@@ -280,9 +347,14 @@ def _merged(
     return list(merged.values())
 
 
+def _same_id(known: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
+    mine, others = known.get("metadata", {}).get(FIELD_ID), one.get("metadata", {}).get(FIELD_ID)
+    return mine is None or others is None or mine == others
+
+
 def _held(known: Mapping[str, Any], file: DeltaType, where: str, found: Fit) -> DeltaType:
     """The type that holds both; where the table's cannot be widened, a wider one is a conflict."""
-    own = Fit(found.columns)
+    own = Fit(found.columns, promotes=found.promotes or PROMOTED in known.get("metadata", {}))
     merged = _wider(known["type"], file, where, own)
     if own.wider and FIXED in known.get("metadata", {}):
         own.conflicts |= own.wider
@@ -299,6 +371,8 @@ def _wider(table: DeltaType, file: DeltaType, where: str, found: Fit) -> DeltaTy
         return table
     if isinstance(table, str) and isinstance(file, str):
         wider = _wider_plain(table, file)
+        if found.promotes and wider is not None and not (_promotes(table, wider) and _promotes(file, wider)):
+            wider = None
         if wider is None:
             found.conflicts[where] = _unlike(where, file, table)
         elif wider != table:
@@ -335,6 +409,14 @@ def _wider_plain(table: str, file: str) -> str | None:
     scale = max(int(mine[2]), int(others[2]))
     whole = max(int(mine[1]) - int(mine[2]), int(others[1]) - int(others[2]))
     return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else None
+
+
+def _promotes(narrow: str, wide: str) -> bool:
+    """Whether Iceberg's readers take values of the narrow type for the wide one (its specification, schema evolution)."""
+    if narrow == wide or (narrow in WHOLE and wide in WHOLE) or (narrow, wide) == ("float", "double"):
+        return True
+    mine, others = DECIMAL.fullmatch(narrow), DECIMAL.fullmatch(wide)
+    return mine is not None and others is not None and mine[2] == others[2]
 
 
 def _unlike(where: str, file: DeltaType, table: DeltaType) -> str:

@@ -143,7 +143,7 @@ def _split(
         return (column, schema), None
     if type_ is None or known.by_directory(name):
         return None, column.to_pylist()
-    if fit(TableColumns.of({name: type_}), TableColumns.of({name: own})).exact:
+    if fit(TableColumns({name: known.fields[name]}), TableColumns.of({name: own})).exact:
         return (column, schema), None
     if schema.kind is SchemaType.STRUCT and isinstance(type_, Mapping) and type_["type"] == "struct":
         return _split_struct(column, schema, type_)
@@ -337,4 +337,4 @@ class _Inferred:
 
 def refusal(refusals: Sequence[str]) -> str:
     """Why a record becomes a dead letter."""
-    return f"The Delta table cannot hold the value: {'; '.join(refusals)}."
+    return f"The table cannot hold the value: {'; '.join(refusals)}."

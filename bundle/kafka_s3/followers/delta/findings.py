@@ -1,0 +1,60 @@
+"""What is found where a table, of whatever format, is compared with the log and the bucket?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.followers.delta.follower import by_topic
+
+
+def topics_with_tables(log: CommitLog) -> list[str]:
+    """The topics of which the log has Parquet objects. Raises StorageError, LogDamaged."""
+    return sorted(by_topic(log.entries()))
+
+
+class DifferenceKind(StrEnum):
+    """What is wrong."""
+
+    NO_TABLE = "no table"
+    REFUSED = "table refused"
+    BEHIND = "table behind"
+    NOT_IN_TABLE = "object not in table"
+    MISSING_OBJECT = "missing object"
+    WRONG_SIZE = "wrong size"
+    WRONG_COUNT = "wrong count"
+
+
+@dataclass(frozen=True, slots=True)
+class TableDifference:
+    """One thing that is wrong: what, where, and a text that ends with the remedy."""
+
+    kind: DifferenceKind
+    place: str
+    text: str
+
+
+@dataclass(slots=True)
+class TableCheck:
+    """What was looked at of one table. `files` and `records` are the log's, `rewritten` those that other writers put into other files."""
+
+    topic: str
+    address: str
+    version: int | None = None
+    position: int = -1
+    files: int = 0
+    records: int = 0
+    rewritten: int = 0
+    findings: list[TableDifference] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a rebuild did to one table: files added and taken out, and those left out, by key, with the reason."""
+
+    topic: str
+    added: int = 0
+    removed: int = 0
+    left_out: Mapping[str, str] = field(default_factory=dict)

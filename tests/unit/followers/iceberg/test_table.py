@@ -1,0 +1,301 @@
+"""What is in an Iceberg table, how does it follow its records, and what becomes of what other writers do to it? pyiceberg is the judge."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update import AssertRefSnapshotId
+
+from kafka_s3.connect.naming.field_ids import field_id
+from kafka_s3.engine.log.entry import EntryKind
+from kafka_s3.followers.delta.follower import KNOWN_KINDS, by_topic
+from kafka_s3.followers.delta.planner import Commit
+from kafka_s3.followers.iceberg.maintain import check_table, rebuild, tidy
+from kafka_s3.followers.iceberg.table import SNAPSHOTS, IcebergTable
+from kafka_s3.model.errors import TableRefused, TableUnavailable
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
+from kafka_s3.store.memory import MemoryStore
+from tests.support.iceberg_world import IcebergWorld
+
+HOURLY = {
+    "partitioner__class": "io.confluent.connect.storage.partitioner.HourlyPartitioner",
+    "timestamp__extractor": "RecordField", "timestamp__field": "at", "locale": "en-US", "timezone": "UTC",
+}  # fmt: skip
+
+
+def opened(world: IcebergWorld, warnings: list[str] | None = None) -> IcebergTable:
+    return iceberg_tables(world.settings, world.store, warn=(warnings if warnings is not None else []).append)("orders")
+
+
+def objects(world: IcebergWorld) -> list[str]:
+    assert isinstance(world.store, MemoryStore)
+    return sorted(key for key in world.store.objects if key.startswith("topics/orders/") and key.endswith(".parquet"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> IcebergWorld:
+    """A sink with two objects in its table."""
+    world = IcebergWorld(tmp_path)
+    world.add(*({"n": n, "text": f"t{n}", "at": {"y": n}, "tags": [n]} for n in range(4)))
+    world.run()
+    return world
+
+
+def test_the_table_is_over_the_objects_themselves(world: IcebergWorld) -> None:
+    tasks = world.table().scan().plan_files()
+    assert sorted(task.file.file_path for task in tasks) == [f"s3://bucket/{key}" for key in objects(world)]
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
+    assert world.rows()[3] == {"n": 3, "text": "t3", "at": {"y": 3}, "tags": [3], "partition": "0"}
+
+
+def test_partitions_are_the_values_of_the_log_and_prune(world: IcebergWorld) -> None:
+    world.add({"n": 4}, {"n": 5}, tp=TopicPartition("orders", 1))
+    world.run()
+    assert [row["n"] for row in world.rows(row_filter="partition = '1'")] == [4, 5]
+    assert len(list(world.table().scan(row_filter="partition = '1'").plan_files())) == 1
+
+
+def test_statistics_prune_files(world: IcebergWorld) -> None:
+    assert len(list(world.table().scan(row_filter="n > 2").plan_files())) == 1
+    assert len(list(world.table().scan(row_filter="text < 't1'").plan_files())) == 1
+    assert len(list(world.table().scan(row_filter="at.y = 3").plan_files())) == 1
+
+
+def test_files_and_table_have_the_same_field_ids_and_a_name_mapping_besides(world: IcebergWorld) -> None:
+    assert isinstance(world.store, MemoryStore)
+    schema = pq.read_schema(io.BytesIO(world.store.objects[objects(world)[0]]))
+    in_file = {one.name: int(one.metadata[b"PARQUET:field_id"]) for one in schema}
+    assert in_file == {name: field_id(name) for name in ("n", "text", "at", "tags")}
+    assert {one.name: one.field_id for one in world.table().schema().fields} == {
+        **in_file,
+        "partition": field_id("partition"),
+    }
+    assert world.table().schema().find_field("tags.element").field_id == field_id("tags.element")
+    assert world.table().name_mapping() is not None
+
+
+def test_objects_of_before_have_no_field_ids_and_are_read_by_name(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, iceberg__enable="false")
+    world.add({"n": 0}, {"n": 1})
+    world.run()
+    world.configure(iceberg__enable="true")
+    world.add({"n": 2}, {"n": 3})
+    world.run()
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
+    assert len(world.table().metadata.snapshots) == 2  # the log of before in one, then the new entry
+
+
+def test_a_table_that_is_gone_is_made_again_from_the_whole_log(world: IcebergWorld) -> None:
+    ids = world.table().schema().field_ids
+    world.catalog().drop_table("kafka.orders")
+    world.add({"n": 4}, {"n": 5})
+    world.run()
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+    assert world.table().schema().field_ids == ids
+
+
+def test_new_columns_are_added_and_types_widen_as_the_specification_allows(world: IcebergWorld) -> None:
+    world.add({"n": 4, "note": "late", "at": {"y": 4, "z": 1}}, {"n": 5})
+    world.run()
+    assert world.rows()[4]["note"] == "late"
+    assert world.rows()[4]["at"] == {"y": 4, "z": 1}
+    assert world.rows()[0]["at"] == {"y": 0, "z": None}
+    assert world.warnings.texts == []
+
+
+def test_a_fraction_does_not_widen_a_column_of_whole_numbers(tmp_path: Path) -> None:
+    """Delta's readers take whole numbers for fractions, Iceberg's do not: the record is a dead letter before its file is written."""
+    world = IcebergWorld(tmp_path, errors__tolerance="all")
+    world.add({"n": 0}, {"n": 1})
+    world.run()
+    world.add({"n": 1.5}, {"n": 2}, {"n": 3})
+    world.run()
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
+    assert world.log().load().totals.dead_letters == 1
+
+
+@pytest.mark.parametrize("mode", ["rescue", "none"])
+def test_other_modes_leave_the_columns_as_they_are(mode: str, tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, **{"iceberg.schema.evolution.mode": mode})
+    world.add({"n": 0}, {"n": 1})
+    world.run()
+    world.add({"n": 2, "note": "late"}, {"n": 3})
+    world.run()
+    row = world.rows()[2]
+    assert "note" not in row
+    assert row.get("_rescued_data") == ('{"note":"late"}' if mode == "rescue" else None)
+
+
+def test_a_new_column_stops_the_sink_before_the_commit_where_the_mode_says_so(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, **{"iceberg.schema.evolution.mode": "failOnNewColumns"})
+    world.add({"n": 0}, {"n": 1})
+    world.run()
+    world.add({"n": 2, "note": "late"}, {"n": 3})
+    with pytest.raises(Exception, match=re.escape("iceberg.schema.evolution.mode=failOnNewColumns")):
+        world.run()
+    assert [row["n"] for row in world.rows()] == [0, 1]
+
+
+# ------------------------------------------------------------ hidden partitions
+
+
+def hours(world: IcebergWorld, *numbers: int) -> None:
+    world.add(*({"n": n, "at": f"2025-03-01T{n:02d}:30:00Z"} for n in numbers))
+
+
+def days_of(world: IcebergWorld) -> list[tuple[int, Any]]:
+    tasks = world.table().scan().plan_files()
+    return sorted((task.file.spec_id, tuple(task.file.partition)) for task in tasks)
+
+
+def test_directories_of_a_time_partitioner_are_partitions_by_themselves(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, **HOURLY)
+    hours(world, 1, 1, 2, 2)
+    world.run()
+    assert [partition for _, partition in days_of(world)] == [("2025", "03", "01", "01"), ("2025", "03", "01", "02")]
+    assert len(world.rows(row_filter="hour = '02'")) == 2
+
+
+def test_a_file_lies_in_a_hidden_partition_where_its_values_do_and_outside_where_they_do_not(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, **HOURLY, **{"iceberg.partition.by": "truncate(10, n)", "flush.size": "2"})
+    hours(world, 1, 1)  # both 0 to 9
+    world.add({"n": 9, "at": "2025-03-01T05:00:00Z"}, {"n": 11, "at": "2025-03-01T05:00:00Z"})
+    world.run()
+    assert days_of(world) == [(0, ()), (1, (0,))]
+    assert any("several partitions" in text for text in world.warnings.texts)
+    assert len(world.rows()) == 4
+    assert len(list(world.table().scan(row_filter="n = 1").plan_files())) == 1
+
+
+# ------------------------------------------------------------ other writers
+
+
+def test_a_commit_that_was_planned_on_an_older_snapshot_fails(world: IcebergWorld) -> None:
+    zombie, other = opened(world), opened(world)
+    stale, state = zombie.state(), other.state()
+    assert stale is not None
+    assert state is not None
+    planner = iceberg_planner(world.settings, world.store)
+    plan = planner.plan(state, [], modified_ms={})
+    other.commit(state, plan, Commit(state.position + 1))
+    with pytest.raises(TableUnavailable, match="another writer was faster"):
+        zombie.commit(stale, plan, Commit(stale.position + 1))
+    requirement = AssertRefSnapshotId(ref="main", snapshot_id=1)
+    with pytest.raises(CommitFailedException):
+        requirement.validate(world.table().metadata)
+
+
+def test_rows_of_another_writer_stay_and_the_sink_goes_on(world: IcebergWorld) -> None:
+    table = world.table()
+    table.delete("n = 3")  # rewrites a file of ours, in the table's own folder
+    world.add({"n": 4}, {"n": 5})
+    world.run()
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 4, 5]
+    assert len(objects(world)) == 3
+
+
+def test_a_table_that_was_rolled_back_is_reported_and_put_right_by_a_rebuild(world: IcebergWorld) -> None:
+    world.add({"n": 4}, {"n": 5})
+    world.run()
+    first = world.table().metadata.snapshots[0].snapshot_id
+    world.table().manage_snapshots().rollback_to_snapshot(first).commit()
+    world.add({"n": 6}, {"n": 7})
+    world.run()
+    assert any("rolled it back" in text for text in world.warnings.texts)
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 6, 7]
+    table, planner = opened(world), iceberg_planner(world.settings, world.store)
+    found = check_table(world.log(), planner, table, topic="orders")
+    assert [one.kind.value for one in found.findings] == ["object not in table"]
+    done = rebuild(world.log(), planner, table, topic="orders", clock_ms=lambda: world.now)
+    assert (done.added, done.removed) == (1, 0)
+    assert [row["n"] for row in world.rows()] == list(range(8))
+    assert check_table(world.log(), planner, table, topic="orders").findings == []
+
+
+def test_a_rebuild_takes_files_of_others_out(world: IcebergWorld) -> None:
+    world.table().delete("n = 3")
+    table, planner = opened(world), iceberg_planner(world.settings, world.store)
+    assert [one.kind.value for one in check_table(world.log(), planner, table, topic="orders").findings] == [
+        "wrong count"
+    ]
+    rebuild(world.log(), planner, table, topic="orders", clock_ms=lambda: world.now)
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
+
+
+def test_a_table_without_the_sinks_number_is_taken_over_with_the_files_that_it_has(world: IcebergWorld) -> None:
+    with world.table().transaction() as changes:
+        changes.remove_properties("kafka-s3.orders.entry")
+    world.add({"n": 4}, {"n": 5})
+    world.run()
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_column_that_another_writer_added_under_a_number_of_its_own_is_refused_by_name(world: IcebergWorld) -> None:
+    from pyiceberg.types import StringType
+
+    with world.table().update_schema() as change:
+        change.add_column("note", StringType())
+    world.add({"n": 4, "note": "late"}, {"n": 5})
+    world.run()
+    assert any("column note has another field id" in text for text in world.warnings.texts)
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
+
+
+def test_a_catalog_that_is_not_there_holds_up_the_tables_alone(world: IcebergWorld) -> None:
+    where = world.settings.text("iceberg.catalog.uri").removeprefix("sqlite:///")
+    Path(where).rename(f"{where}.away")
+    Path(where).mkdir()
+    world.add({"n": 4}, {"n": 5})
+    world.run()
+    assert len(objects(world)) == 3
+    assert world.warnings.texts
+    Path(where).rmdir()
+    Path(f"{where}.away").rename(where)
+    world.now += 61_000
+    world.run()
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_kind_of_entry_that_tables_do_not_know_is_refused(world: IcebergWorld) -> None:
+    entry = next(iter(world.log().entries()))
+    for kind in set(EntryKind) - KNOWN_KINDS:
+        object.__setattr__(entry, "kind", kind)
+        with pytest.raises(TableRefused, match="Upgrade kafka-s3"):
+            by_topic([entry])
+
+
+# ------------------------------------------------------------ a long life
+
+
+def test_metadata_stays_small_and_no_expiry_deletes_an_object(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path)
+    count = SNAPSHOTS + 10
+    sink = world.start()
+    for n in range(0, 2 * count, 2):
+        world.add({"n": n}, {"n": n + 1})
+        assert sink.poll_and_commit()
+    table = world.table()
+    assert len(table.metadata.snapshots) == SNAPSHOTS
+    assert len(table.current_snapshot().manifests(table.io)) < 45  # type: ignore[union-attr]
+    assert table.properties["gc.enabled"] == "false"
+    assert len(world.rows()) == 2 * count
+    assert isinstance(world.store, MemoryStore)
+    assert len(world.store.get(table.metadata_location.removeprefix("s3://bucket/"))) < 200_000
+    before = objects(world)
+    held, store = opened(world), world.store
+    looked = tidy(held, lambda _: store, topic="orders", now_ms=world.now + 2 * 86_400_000, dry_run=True)
+    done = tidy(held, lambda _: store, topic="orders", now_ms=world.now + 2 * 86_400_000, dry_run=False)
+    assert looked is not None
+    assert done is not None
+    assert looked.unused == done.unused
+    assert done.deleted > 10
+    assert all(key.startswith("iceberg/kafka/orders/metadata/") or "/metadata/" in key for key in done.unused)
+    assert objects(world) == before
+    assert len(world.rows()) == 2 * count
