@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kafka_s3.engine.log.committed import committed_files, complete_through, last_committed_by
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, WaitingFile
+from kafka_s3.engine.log.fold import UNPUBLISHED
 from kafka_s3.engine.log.log import CommitLog, mark_published
-from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import Gap, TopicPartition
