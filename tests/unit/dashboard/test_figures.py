@@ -29,11 +29,12 @@ from figures.charts import (
     treemap,
 )
 from figures.data import DAY_MS, NO_TIME, Window, delays
-from figures.fleet import by_urgency, fleet
+from figures.fleet import URGENCY, by_urgency, caught_up_text, counts, fleet, why
 from figures.partitions import Heat, heat, medians
 from figures.text import cells, plain
+from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
-from kafka_s3.engine.control.status import SinkSnapshot
+from kafka_s3.engine.control.status import SinkHealth, SinkSnapshot, SinkState
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.followers.ddl.table import topics_of
@@ -392,6 +393,24 @@ def test_the_sink_that_needs_a_look_comes_first_and_unknown_is_not_zero() -> Non
     assert rows.loc["well", "day"] == [*([0] * 22), 5, 0]
     assert rows.loc["new", "day"] is None
     assert rows["letters"].dropna().unique().tolist() == [5]
+    assert counts(ordered) == {
+        **dict.fromkeys(URGENCY, 1), SinkState.DEGRADED: 1, SinkState.UNKNOWN: 0, SinkState.PAUSED: 0, SinkState.RUNNING: 2,
+    }  # fmt: skip
+    assert rows.loc["well", "why"] == ""
+
+
+def test_a_long_reason_keeps_both_ends_and_a_sink_that_is_behind_says_by_when() -> None:
+    long = "S3 refused " + "x/" * 200 + " more than 5 (health.lag.max.records)."
+    found = why(SinkHealth(SinkState.FAILED, long))
+    assert found.startswith("S3 refused")
+    assert found.endswith("more than 5 (health.lag.max.records).")
+    assert len(found) < 200
+    beat = Heartbeat("a", "run", "host", 7, "0.1.0", 0, 10_000, phase=Phase.RUNNING, beat_ms=DAY_MS)
+    texts = [
+        caught_up_text(SinkSnapshot("a", heartbeat=replace(beat, catch_up=one), seen_ms=DAY_MS))
+        for one in (None, CatchUp(0, 9), CatchUp(0, 9, 1.0, 2.0), CatchUp(0, 9, 2.0, 1.0, DAY_MS + 7_140_000))
+    ]
+    assert texts == ["\u2013", "unknown", "falls behind", "in 1 h 59 min"]
 
 
 def test_charts_run_to_now(frames: Frames) -> None:
