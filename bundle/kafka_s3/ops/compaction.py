@@ -213,3 +213,9 @@ def compact_sink(
     """Compacts what a sink of resolved settings wrote; gives the entries. Raises as `Compaction.run`."""
     with closing(S3Store(store_options(settings))) as store:
         return list(compaction_of(settings, store, clock_ms=clock_ms, warn=warn).run(rules))
+
+
+def forecast_sink(settings: Settings, rules: CompactionRules, *, clock_ms: Callable[[], int]) -> CompactionForecast:
+    """What a compaction of a sink of resolved settings would do. Raises as `Compaction.plan`."""
+    with closing(S3Store(store_options(settings))) as store:
+        return forecast_of(compaction_of(settings, store, clock_ms=clock_ms, warn=print).plan(rules)[1])
