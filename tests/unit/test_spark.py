@@ -12,7 +12,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafka_s3.engine.log.fold import live_objects
-from kafka_s3.engine.loop.rewrites import LOOK_EVERY_MS
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
 from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
 from kafka_s3.objects.readers import ObjectUnreadable
@@ -170,7 +169,7 @@ def compacted() -> tuple[World, int]:
             compactor, log.paths, merges, version=entries[-1].version, by="test", skipped=lambda merge, error: None
         )
     )
-    world.now += LOOK_EVERY_MS
+    world.now += 60_000
     assert world.sink.poll_and_commit()
     return world, last
 
