@@ -73,7 +73,10 @@ def test_files_and_table_have_the_same_field_ids_and_a_name_mapping_besides(worl
     schema = pq.read_schema(io.BytesIO(world.store.objects[objects(world)[0]]))
     in_file = {one.name: int(one.metadata[b"PARQUET:field_id"]) for one in schema}
     assert in_file == {name: field_id(name) for name in ("n", "text", "at", "tags")}
-    assert {one.name: one.field_id for one in world.table().schema().fields} == {**in_file, "partition": field_id("partition")}
+    assert {one.name: one.field_id for one in world.table().schema().fields} == {
+        **in_file,
+        "partition": field_id("partition"),
+    }
     assert world.table().schema().find_field("tags.element").field_id == field_id("tags.element")
     assert world.table().name_mapping() is not None
 
@@ -219,7 +222,9 @@ def test_a_table_that_was_rolled_back_is_reported_and_put_right_by_a_rebuild(wor
 def test_a_rebuild_takes_files_of_others_out(world: IcebergWorld) -> None:
     world.table().delete("n = 3")
     table, planner = opened(world), iceberg_planner(world.settings, world.store)
-    assert [one.kind.value for one in check_table(world.log(), planner, table, topic="orders").findings] == ["wrong count"]
+    assert [one.kind.value for one in check_table(world.log(), planner, table, topic="orders").findings] == [
+        "wrong count"
+    ]
     rebuild(world.log(), planner, table, topic="orders", clock_ms=lambda: world.now)
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
 
@@ -283,6 +288,8 @@ def test_metadata_stays_small_and_no_expiry_deletes_an_object(tmp_path: Path) ->
     assert len(world.rows()) == 2 * count
     assert isinstance(world.store, MemoryStore)
     assert len(world.store.get(table.metadata_location.removeprefix("s3://bucket/"))) < 200_000
+    files = [key for key in world.store.objects if key.endswith(".metadata.json")]
+    assert len(files) == 21  # the newest, and the 20 before it
     before = objects(world)
     held, store = opened(world), world.store
     looked = tidy(held, lambda _: store, topic="orders", now_ms=world.now + 2 * 86_400_000, dry_run=True)
@@ -290,7 +297,7 @@ def test_metadata_stays_small_and_no_expiry_deletes_an_object(tmp_path: Path) ->
     assert looked is not None
     assert done is not None
     assert looked.unused == done.unused
-    assert done.deleted > 10
-    assert all(key.startswith("iceberg/kafka/orders/metadata/") or "/metadata/" in key for key in done.unused)
+    assert done.deleted >= 10
+    assert all(key.startswith("iceberg/kafka/orders/metadata/") for key in done.unused)
     assert objects(world) == before
     assert len(world.rows()) == 2 * count
