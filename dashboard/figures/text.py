@@ -10,6 +10,7 @@ import pandas as pd
 from figures.data import DAY_MS
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import age
+from kafka_s3.model.timing import duration_text as duration_text
 from kafka_s3.ops.dead_letter_text import formula_safe
 
 UNITS: Final = (("d", DAY_MS), ("h", DAY_MS / 24), ("min", DAY_MS / 1440), ("s", 1000))
@@ -30,14 +31,6 @@ def size_unit(size: float) -> tuple[float, str]:
 def unit_of(ms: float) -> tuple[float, str]:
     """The unit (its ms, and its name) in which durations up to this one read well."""
     return next(((length, unit) for unit, length in UNITS if ms >= 2 * length), (1, "ms"))
-
-
-def duration_text(ms: float) -> str:
-    """A duration for people: two digits and the fitting unit."""
-    for unit, length in UNITS:
-        if ms >= length:
-            return f"{ms / length:.0f} {unit}" if ms >= 10 * length or ms % length == 0 else f"{ms / length:.1f} {unit}"
-    return f"{ms:.0f} ms"
 
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&@])")

@@ -7,9 +7,9 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-from figures import data
 from page import parts
 from page.scene import Scene
+from reading.frames import taken
 
 FILE_COLUMNS: Final = (
     "version", "committed_ms", "topic", "partition", "first_offset", "last_offset", "records", "bytes", "min_ms", "max_ms", "encoded",
@@ -40,4 +40,4 @@ def files_table(scene: Scene, rows: pd.DataFrame, *, name: str, key: str) -> Non
 def made_at(rows: pd.DataFrame, at_ms: int, step_ms: int) -> pd.DataFrame:
     """Those of the files that were committed in a step of time, the newest first."""
     times = rows["committed_ms"].to_numpy()
-    return data.taken(rows, (times >= at_ms) & (times < at_ms + step_ms)).iloc[::-1]
+    return taken(rows, (times >= at_ms) & (times < at_ms + step_ms)).iloc[::-1]

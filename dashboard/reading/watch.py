@@ -52,8 +52,13 @@ class Watch:
     def ask_fresh(self, seconds: float) -> Sight:
         """A look that is no older than FRESH_MS, or what there is after these seconds."""
         since_ms, before = self._clock_ms() - FRESH_MS, self.sight
-        failed = lambda: self.sight is not before and bool(self.sight.trouble)  # noqa: E731
-        self._background.wait_until(lambda: self.sight.looked_ms >= since_ms or failed(), seconds)
+
+        def holds() -> bool:
+            """A new look, or the next one failed."""
+            now = self.sight
+            return now.looked_ms >= since_ms or (now is not before and bool(now.trouble))
+
+        self._background.wait_until(holds, seconds)
         return self.sight
 
     def close(self) -> None:

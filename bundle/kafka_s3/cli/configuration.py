@@ -26,7 +26,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, check_file
 from kafka_s3.model.errors import ConfigError, Problem
 
-catalog = typer.Typer(no_args_is_help=True, help="The connectors whose configurations are taken, and their keys.")
+catalog = typer.Typer(no_args_is_help=True, help="List the supported connectors and their keys.")
 LIMIT_S: Final = 2.0
 LATER: Final = "kafka-s3 doctor compares them where the sink will run; --offline leaves it out."
 
@@ -44,7 +44,7 @@ def validate(
     ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."""
+    """Check a configuration, and report all problems at once. Contacts no broker and no bucket, a registry for two seconds."""
     checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
     if strict:
         rest = tuple(warning for warning in checked.warnings if warning not in checked.unknown)
@@ -193,7 +193,7 @@ def _default(option: Option) -> str:
 
 @composed(settings=sink_settings)
 def iam(settings: Settings) -> None:
-    """Print the least policy with which this sink runs. Nothing is changed, and nothing is asked of AWS."""
+    """Print the smallest AWS policy with which this sink runs. Changes nothing, and does not contact AWS."""
     from kafka_s3.ops.policies import (
         sink_policy,  # loads converters and the store, which other commands here do without
     )
@@ -209,7 +209,7 @@ def lifecycle(
         typer.Option(metavar="DAYS:CLASS", help="Move data objects, as 90:GLACIER; may be given more than once."),
     ] = None,
 ) -> None:
-    """Print lifecycle rules for this sink's objects, which leave its commit log alone. Nothing is changed."""
+    """Print lifecycle rules for this sink's objects that leave its commit log alone. Changes nothing."""
     from kafka_s3.ops.policies import lifecycle_rules, transition_of
 
     transitions = [transition_of(text) for text in transition or ()]

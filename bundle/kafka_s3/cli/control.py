@@ -76,13 +76,13 @@ def create(
 
 @composed(target=target_of)
 def pause(target: Target, timeout: Timeout = 60) -> None:
-    """Let a sink do nothing until it is resumed, after the commit it is at; a restart does not end the pause."""
+    """Pause a sink after its current commit, until `resume`. A restart does not end the pause."""
     _set(target, ask_pause, timeout, phase=Phase.PAUSED)
 
 
 @composed(target=target_of)
 def resume(target: Target, timeout: Timeout = 60) -> None:
-    """Let a paused sink go on from its position."""
+    """Resume a paused sink from its position."""
     check_not_overtaken(target)
     _set(target, ask_resume, timeout, phase=Phase.RUNNING)
     check_not_overtaken(target)
@@ -90,7 +90,7 @@ def resume(target: Target, timeout: Timeout = 60) -> None:
 
 @composed(target=target_of)
 def flush(target: Target, timeout: Timeout = 300) -> None:
-    """Let a running sink close its open files now, so that everything that is in Kafka is in objects."""
+    """Close the open files of a running sink now, so that everything in Kafka is in objects."""
     running = target.heartbeat()
     if running is None or not running.alive(now_ms()):
         raise NotAnswered(

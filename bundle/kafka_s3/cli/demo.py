@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from threading import Event
@@ -43,10 +44,12 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.verify.audit import audit_of, kafka_of
+from kafka_s3.ops.verify.audit import audit_of
 from kafka_s3.ops.verify.claims import SegmentSelection
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.spark.process import SharedSession
 from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.wiring.clients import plain_reader
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.run.wiring.running import open_session, run_until_drained, stop_on_signals
 from kafka_s3.testing.services.demo_records import (
@@ -72,6 +75,8 @@ FIRST = 20
 """This part of all records is sent before the sinks get going."""
 QUIET = {"errors.log.enable": "false", "kafka.reader": "tasks"}
 TOPICS = (*ORDERS_TOPICS, SHIPMENTS_TOPIC)
+NEEDED = ("pyspark", "fastavro")
+"""A package of each extra that every demo needs; what its configurations need is checked with them."""
 
 
 def demo(
@@ -94,6 +99,10 @@ def demo(
     """Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."""
     from kafka_s3.connect.config.read import read_config
 
+    if missing := [package for package in NEEDED if find_spec(package) is None]:
+        raise LocalServiceError(
+            f"The demo needs {', '.join(missing)}, which this environment lacks: pip install 'kafka-s3[spark,local,delta]'"
+        )
     out = console()
     sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
     kafka, s3, registry = free_ports(3)
@@ -278,7 +287,7 @@ class _RunningSink:
         out.print(totals_table(state))
         out.print(styled("  ") + totals_verdict(state))
         show_line(out, f"  {self.observer.rate:,.0f} records/s")
-        report = audit_of(settings, SegmentSelection(), kafka=kafka_of(settings)).run()
+        report = audit_of(settings, SegmentSelection(), kafka=plain_reader(settings)).run()
         broken, letters = sum(malformed[topic] for topic in topics), sum(tally.dead_letters for tally in report.tallies)
         show_line(out, f"  {broken:,} records were broken on purpose: {letters:,} dead letters")
         show_line(out, f"  verify: {report.verdict()}", style="green" if report.clean else "red")

@@ -31,7 +31,7 @@ def doctor(
     overrides: Overrides = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."""
+    """Test everything that a sink needs from Kafka, the registry and the bucket; exit code 1 if a test fails."""
     checked = sink_config(sink, where, worker, overrides)
     with ExitStack() as open_clients:
         findings = diagnose(checked, services(open_clients))

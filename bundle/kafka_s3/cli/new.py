@@ -165,7 +165,7 @@ def new(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
-    """Write a checked configuration of the self-managed connector's kind: asks in a terminal what no flag answers."""
+    """Write a checked configuration for a self-managed connector. In a terminal it asks for what no flag gives."""
     answers |= pairs(overrides)
     _refuse_flags_of_the_other_form(answers, managed=managed)
     for question in MANAGED_QUESTIONS if managed else QUESTIONS:

@@ -64,7 +64,7 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
 
 MINUTE_MS: Final = 60_000
-position = typer.Typer(help="Show a sink's positions, or move it.", no_args_is_help=True, add_completion=False)
+position = typer.Typer(help="Show the positions of a sink, or change them.", no_args_is_help=True, add_completion=False)
 Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which a commit counts as lately.")]
 COLOURS: Final = {
     TakeoverVerdict.UNDECIDED: "red",
@@ -292,7 +292,7 @@ def migrate(
     recent: Recent = 10,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Compare the connector's group offsets with its objects and take over where it stopped."""
+    """Take over from a Connect sink where it stopped: compares its group offsets with its objects."""
     by_hand = offsets_given(offsets or [])
     brokers, log = opened(settings)
     check_log_empty(log.load())

@@ -59,7 +59,7 @@ def restore(
     yes: Yes = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is reported first."""
+    """Write records from the bucket back to Kafka, in order and each once. Reports first what cannot come back as it was."""
     from kafka_s3.ops.restore.plan import plan_of, reading_of, target_of
     from kafka_s3.ops.restore.plan import restore as run
     from kafka_s3.run.wiring.bucket import store_options

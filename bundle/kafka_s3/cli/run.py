@@ -50,7 +50,7 @@ def run(
         str, typer.Option(help="Cores of a local Spark session, where none is given by the surroundings.")
     ] = "*",
 ) -> None:
-    """Run a sink, or several, until asked to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."""
+    """Run one or more sinks until SIGTERM or Ctrl-C; both stop cleanly after the current commit."""
     log_to_stderr(log_format, verbosity=verbose)
     if flush and not available_now:
         raise usage_error("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")

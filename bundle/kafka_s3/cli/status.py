@@ -48,6 +48,7 @@ from kafka_s3.engine.control.status import (
     health,
     partition_statuses,
     sink_id,
+    state_history,
     whole_snapshot_of,
 )
 from kafka_s3.model.addresses import careful_opener
@@ -60,6 +61,8 @@ from kafka_s3.run.wiring.running import stop_on_signals
 ReadHealth = Callable[[], Mapping[str, SinkHealth]]
 """The health of each sink by its name. Raises StorageError."""
 PATIENCE_S: Final = 30.0
+SHOWN_STATES: Final = 4
+"""`status` shows so many of the last states; JSON has all that are kept."""
 COLOURS: Final = {
     SinkState.RUNNING: "green",
     SinkState.PROVISIONING: "cyan",
@@ -93,7 +96,7 @@ def list_(
 
 @composed(target=target_of)
 def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
-    """Show how one sink is, with every topic-partition."""
+    """Show the state of one sink, with every topic-partition."""
     known = whole_snapshot_of(target.store, target.paths, seen_ms=now_ms())
     if output is OutputFormat.JSON:
         show_json(detail_document(known, target.folder.bucket))
@@ -139,7 +142,7 @@ def check(
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
+    """Print the state of a sink in one line; exit code 1 if it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
     line, well = check_sink(
         target.store, target.paths, seen_ms=now_ms(), max_lag=max_lag, max_delay_s=max_delay, max_dead_letters=max_dead_letters
     )  # fmt: skip
@@ -165,7 +168,7 @@ def watch(
     ] = None,
     every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two looks.")] = 30,
 ) -> None:
-    """Look at all sinks of a bucket again and again, and notify a webhook or a command whenever the state of one changes."""
+    """Watch all sinks of a bucket, and notify a webhook or a command when the state of one changes."""
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise usage_error("--webhook", "****", "is no address.", "Write https://...")
     words = shlex.split(command or "")
@@ -299,6 +302,8 @@ def row_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
         "last_commit": known.last_commit or None,
         "reason": judged.reason,
         "well": judged.well,
+        "since": None if judged.since_ms is None else _iso(judged.since_ms),
+        "catch_up": asdict(known.catch_up) if known.catch_up else None,
     }
 
 
@@ -307,9 +312,10 @@ def detail_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
     heartbeat = known.heartbeat
     beat = {**asdict(heartbeat), "phase": heartbeat.phase.value} if heartbeat else None
     if beat is not None:
-        del beat["lag"]  # the topic-partitions have it
+        del beat["lag"], beat["states"]  # the topic-partitions have it, and the list below
     return {
         **row_document(known, bucket),
+        "states": [{"at": _iso(one.at_ms), "state": one.state, "why": one.why} for one in state_history(known)],
         "configured": known.configured,
         "control": asdict(known.control) if known.control else None,
         "heartbeat": beat,
@@ -352,6 +358,12 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
 
 def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
     beat, log = known.heartbeat, known.log
+    for number, one in enumerate(reversed(state_history(known)[-SHOWN_STATES:])):
+        why = f": {one.why}" if one.why else ""
+        yield (
+            "before that" if number else "since",
+            f"{_iso(one.at_ms)} ({age(now_ms - one.at_ms)} ago) {one.state}{why}",
+        )
     if beat is not None:
         yield "process", f"pid {beat.pid} on {beat.host}, kafka-s3 {beat.product}, driver {beat.driver or 'unknown'}"
         yield "started", f"{_iso(beat.started_ms)} ({age(now_ms - beat.started_ms)} ago)"
@@ -360,6 +372,8 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
             yield "last round", _iso(beat.last_round_ms)
         looked = "" if known.lag.polled_ms is None else f" (looked {age(now_ms - known.lag.polled_ms)} ago)"
         yield "lag", f"{known.lag}{looked}; records of files that are still open count"
+        if known.catch_up is not None:
+            yield "catching up", known.catch_up.text(now_ms)
         if beat.delay is not None:
             yield (
                 "delay",

@@ -25,7 +25,7 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be aborted.")] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Abort the unfinished uploads and remove the open files that crashed tasks of a sink left. Safe while the sink runs."""
+    """Clean up after crashed tasks: abort their unfinished uploads and remove their open files. Safe while the sink runs."""
     found = sweep_sink(settings, older_than=older_than, dry_run=dry_run, clock_ms=now_ms)
     out = console(stderr=output is OutputFormat.JSON)
     if output is OutputFormat.JSON:

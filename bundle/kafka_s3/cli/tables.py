@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
-delta = typer.Typer(help="Compare a sink's Delta tables with log and bucket, or make them again.", no_args_is_help=True)
+delta = typer.Typer(
+    help="Check a sink's Delta tables against the log and the bucket, rebuild or maintain them.", no_args_is_help=True
+)
 
 
 @delta.command()
@@ -232,7 +234,7 @@ def ddl(
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    """Print statements that make a sink's topics tables of a query engine, with the columns of the objects."""
     from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.followers import tables_of_sink
     from kafka_s3.store.s3 import S3Store

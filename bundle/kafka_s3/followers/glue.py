@@ -21,7 +21,6 @@ from kafka_s3.followers.ddl.statements import glue_table
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
 from kafka_s3.followers.progress import TablePositions, note_positions, read_positions
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableError, TableRefused, TableUnavailable
-from kafka_s3.store.credentials import Credentials, aws_client
 
 BATCH: Final = 100
 """So many entries are taken together."""
@@ -210,11 +209,14 @@ T = TypeVar("T")
 
 
 class GlueCatalog:
-    """One database of the catalog. Methods raise TableUnavailable where Glue does not answer, TableRefused where it says no."""
+    """One database of the catalog, by a client of boto3.
 
-    def __init__(self, database: str, *, region: str, endpoint_url: str | None, credentials: Credentials) -> None:
+    Methods raise TableUnavailable where Glue does not answer, TableRefused where it says no.
+    """
+
+    def __init__(self, database: str, client: Any) -> None:
         self._database = database
-        self._client = aws_client("glue", region=region, endpoint_url=endpoint_url, credentials=credentials)
+        self._client = client
 
     def table(self, name: str) -> dict[str, Any] | None:
         """A table in the form of Glue's table input, None where there is none."""

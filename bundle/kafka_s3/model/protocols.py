@@ -75,12 +75,13 @@ class RoundSummary:
 class TopicBacklog:
     """What of a topic is not in objects yet: how many records, and since when (epoch ms) this run has known of the oldest of them.
 
-    That is one time for those that no task has read, and one for those in open files; None where there are none.
+    That is one time for those that no task has read, `unread` of the records, and one for those in open files; None where there are none.
     """
 
     records: int
     unread_since_ms: int | None = None
     open_since_ms: int | None = None
+    unread: int = 0
 
 
 class Observer:

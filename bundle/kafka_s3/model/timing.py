@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final, TypeVar
 
 
@@ -21,11 +22,28 @@ def iso_time(ms: int, timespec: str = "milliseconds") -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
+UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+"""The units in which durations are shown, each with its seconds."""
+
+
+def duration_text(ms: float) -> str:
+    """A duration for people: `850 ms`, `1.5 s`, `45 s`, `1 h 59 min`, `12 h`; below ten of a unit with the next smaller one."""
+    if 0 < ms < 1000:
+        return f"{ms:.0f} ms"
+    if ms < 10_000 and ms % 1000:
+        return f"{ms / 1000:.1f} s"
+    seconds = round(ms / 1000)
+    for (unit, size), (smaller, part) in pairwise(UNITS):
+        count, rest = divmod(seconds, size)
+        if count:
+            more = rest // part if count < 10 else 0
+            return f"{count} {unit} {more} {smaller}" if more else f"{count} {unit}"
+    return f"{seconds} s"
+
+
 def age(ms: int) -> str:
-    """A duration in its largest whole unit."""
-    seconds = max(ms, 0) // 1000
-    units = (("d", 86_400), ("h", 3600), ("min", 60))
-    return next((f"{seconds // size} {unit}" for unit, size in units if seconds >= size), f"{seconds} s")
+    """How long ago something was, in whole seconds."""
+    return duration_text(max(ms, 0) // 1000 * 1000)
 
 
 MOST_DOUBLINGS: Final = 32  # the longest pause rules long before; an unbounded power would overflow

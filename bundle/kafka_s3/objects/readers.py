@@ -21,7 +21,7 @@ from kafka_s3.connect.schemas.arrow import python_rows
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions, read_types
 from kafka_s3.connect.schemas.avro_values import Datum, Reader, read_anything, read_long, reader_of
-from kafka_s3.connect.schemas.connect import SchemaError
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
 from kafka_s3.connect.schemas.expansion import Allowance
 from kafka_s3.connect.schemas.json_form import to_json
 from kafka_s3.model.deflate import GZIP, GZIP_MAGIC
@@ -62,9 +62,11 @@ def rows_of(store: ObjectStore, part: StoredObject, *, separator: bytes, framing
             case "parquet":
                 yield from _parquet_rows(store, part)
             case "avro":
-                yield from avro_rows(_fetched(store, part))
+                yield from avro_rows(pieces_of(store, part))
             case _:
-                yield from byte_rows(_fetched(store, part), part.key, part.format, separator=separator, framing=framing)
+                yield from byte_rows(
+                    pieces_of(store, part), part.key, part.format, separator=separator, framing=framing
+                )
     except (*DAMAGE, SchemaError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ObjectUnreadable(
@@ -110,7 +112,8 @@ def sliced(content: bytes) -> Iterator[bytes]:
     return (content[at : at + PIECE] for at in range(0, len(content), PIECE))
 
 
-def _fetched(store: ObjectStore, part: StoredObject) -> Iterator[bytes]:
+def pieces_of(store: ObjectStore, part: StoredObject) -> Iterator[bytes]:
+    """The content of an object, fetched piece by piece. Raises ObjectMissing, ObjectArchived, StorageError."""
     for at in range(0, part.size, PIECE):
         yield store.get_range(part.key, at, min(at + PIECE, part.size) - 1)
 
@@ -202,9 +205,14 @@ def parquet_batches(source: Any, rows: int) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(rows)
 
 
+def ranged_file(store: ObjectStore, part: StoredObject) -> Any:
+    """An object as a file of Arrow's: what is read of it is fetched."""
+    return pa.PythonFile(_RangedFile(store, part), mode="r")
+
+
 def _parquet_rows(store: ObjectStore, part: StoredObject) -> Iterator[Any]:
     """Rows as Python values; column pages are fetched as they are needed."""
-    for batch in parquet_batches(pa.PythonFile(_RangedFile(store, part), mode="r"), ROWS):
+    for batch in parquet_batches(ranged_file(store, part), ROWS):
         yield from python_rows(pa.Table.from_batches([batch]))
 
 
@@ -294,15 +302,21 @@ def avro_count(pieces: Iterator[bytes]) -> int:
 def avro_rows(pieces: Iterator[bytes]) -> Iterator[Any]:
     """Values of an Avro object file in their JSON form, a block at a time; texts and bytes at the top stay what they are."""
     container = AvroContainer(pieces)
+    schema = connect_schema_of_avro(parse_avro(container.schema), options=AvroOptions())
+    for value in avro_values(container, schema):
+        yield value if schema is None or isinstance(value, str | bytes) else to_json(value, schema)
+
+
+def avro_values(container: AvroContainer, schema: ConnectSchema | None) -> Iterator[Any]:
+    """The values of an Avro object file, a block at a time, as its Connect schema has them (None: as Avro has them)."""
     avro, unpack = parse_avro(container.schema), _codec(container.codec)
-    schema = connect_schema_of_avro(avro, options=AvroOptions())
     read: Reader = read_anything if schema is None else reader_of(read_types(avro), schema)
     for count, packed in container.blocks():
         block, at = Datum(unpack(packed)), 0
         for _ in range(count):
             block.allowance = Allowance(len(block))
             value, at = read(block, at)
-            yield value if schema is None or isinstance(value, str | bytes) else to_json(value, schema)
+            yield value
 
 
 def _codec(name: str) -> Callable[[bytes], bytes]:

@@ -7,10 +7,11 @@ errors, as for the requests of its client.
 from __future__ import annotations
 
 import io
+import re
 import socket
 import sys
 import time
-from collections import deque
+from collections import UserDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,8 +19,6 @@ from typing import Any, Final
 
 import pycurl
 from botocore import exceptions as boto
-from botocore.awsrequest import HeadersDict
-from botocore.httpsession import mask_proxy_url
 
 from kafka_s3.model.addresses import is_metadata_service
 from kafka_s3.model.errors import StorageError
@@ -39,6 +38,7 @@ _CLOSED: Final = frozenset(
 )  # fmt: skip
 _NO_PROXY: Final = frozenset({pycurl.E_COULDNT_RESOLVE_PROXY, 97})
 """97 is libcurl's CURLE_PROXY, which pycurl has no name for."""
+_LOGIN: Final = re.compile("//[^@/]*@")
 OLDEST: Final = 0x080400
 """8.4 sorts and encodes a query as AWS does before it signs it."""
 HALF_A_LOOK_S: Final = 0.5
@@ -231,7 +231,7 @@ class _Connection:
         """Botocore's error for one of libcurl's."""
         proxy = self._terms.proxy_of(url)
         if code in _NO_PROXY or (proxy and (code == pycurl.E_COULDNT_CONNECT or "CONNECT" in text)):
-            return boto.ProxyConnectionError(proxy_url=mask_proxy_url(proxy), error=text)
+            return boto.ProxyConnectionError(proxy_url=_LOGIN.sub("//***:***@", proxy), error=text)
         kinds: list[tuple[bool, Callable[..., Exception]]] = [
             (code in _UNREACHED, boto.EndpointConnectionError),
             (code == pycurl.E_OPERATION_TIMEDOUT, boto.ConnectTimeoutError),
@@ -270,13 +270,26 @@ class _Pieces(io.RawIOBase):
         return size
 
 
+class _AnyCase(UserDict[str, str]):
+    """Headers by their names, in any case of letters."""
+
+    def __setitem__(self, name: str, text: str) -> None:
+        self.data[name.lower()] = text
+
+    def __getitem__(self, name: str) -> str:
+        return self.data[name.lower()]
+
+    def __contains__(self, name: object) -> bool:
+        return str(name).lower() in self.data
+
+
 def _headers(lines: list[bytes]) -> Mapping[str, str]:
     """The headers of the last answer; one that asks for the body, or a proxy's own, comes before it."""
-    found = HeadersDict()
+    found = _AnyCase()
     for line in lines:
         name, colon, text = line.decode("latin-1").partition(":")
         if line.startswith(b"HTTP/"):
-            found = HeadersDict()
+            found = _AnyCase()
         elif colon:
             found[name] = text.strip()
     return found

@@ -1,4 +1,8 @@
-"""Whose credentials sign the requests to AWS, and how does botocore find them?
+"""Whose credentials sign the requests to AWS? One boto3 session finds them, renews them, and makes the clients of all services.
+
+What boto3 finds without being configured is what the AWS command line finds: the environment, profiles with their roles, SSO logins and
+credential processes, containers, instances. The data plane signs with the keys of the same session, so that a role is assumed, a login used
+and a process started once for all of S3, STS, Glue, SNS and SQS. What is not boto3's own API is asked of botocore here and nowhere else.
 
 Provider names are the canonical ones; Java class names are mapped to them by `connect.config.classes`. A service credential of Unity
 Catalog gives keys for an hour at a time: inside a task of Spark by the platform's own provider, because tasks have no identity with which
@@ -7,17 +11,24 @@ to ask the workspace; everywhere else (driver, dashboard, a laptop) the workspac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+import os
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
+import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import CredentialProvider, CredentialResolver, DeferredRefreshableCredentials
-from botocore.credentials import Credentials as BotoCredentials
+from botocore.credentials import Credentials as Keys
 from botocore.exceptions import CredentialRetrievalError, EndpointConnectionError
 from botocore.loaders import Loader, create_loader
 
@@ -81,31 +92,90 @@ _METHODS: Mapping[Provider, frozenset[str]] = {
 }
 
 
-def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
-    """A botocore session that signs with these credentials; `config` (timeouts, proxies) is for its requests to STS.
+class AwsSession:
+    """A boto3 session that signs with some credentials, and whose clients may be made by several threads. Asks nobody by itself."""
 
-    No request is sent before credentials are needed.
+    def __init__(self, credentials: Credentials, *, region: str, config: Config) -> None:
+        inner = botocore.session.Session(profile=credentials.profile or None)
+        inner.lazy_register_component("data_loader", lambda: _models(inner.get_config_variable("data_path")))
+        inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
+        _provide(inner, credentials, region=region, config=config)
+        self.boto = boto3.Session(botocore_session=inner, region_name=region or None)
+        self._inner, self._lock = inner, threading.Lock()
+        folders = inner.get_component("data_loader").search_paths
+        folders[:] = dict.fromkeys(folders)  # the loader is shared, and each boto3 session adds its own folder
+
+    def client(self, service: str, *urls: str | None, config: Config, region: str | None = None) -> Any:
+        """A client of a service, safe for threads. The first of `urls` is its address, None for AWS's own; no request is sent.
+
+        Nor is one later, while the name in one of these addresses leads to a cloud's metadata service.
+        """
+        address = urls[0] if urls else None
+        with self._lock:  # boto3's clients are safe for threads, making one is not
+            made = self.boto.client(service, region_name=region, endpoint_url=address, config=config)
+        return _careful(made, *urls)
+
+    def credentials(self) -> Any:
+        """What signs now, by botocore's own type, which renews itself; None where there is nothing. Raises botocore's errors."""
+        return self.boto.get_credentials()
+
+    def authorities(self) -> str | None:
+        """The file of certificate authorities that AWS_CA_BUNDLE or the profile name, or REQUESTS_CA_BUNDLE."""
+        return self._inner.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+
+
+_sessions: WeakValueDictionary[Hashable, AwsSession] = WeakValueDictionary()
+_making = threading.Lock()
+
+
+def session_of(credentials: Credentials, *, region: str, config: Config | None = None) -> AwsSession:
+    """The session of this process for these credentials; `config` (timeouts, proxies) is for its requests to STS.
+
+    Stores and clients of one sink have the same one, and so the same keys. One that nobody uses any more is forgotten, so that a profile
+    that was edited since counts. Asks nobody yet.
     """
-    inner = botocore.session.Session(profile=credentials.profile or None)
-    inner.set_config_variable("region", region)
-    inner.lazy_register_component("data_loader", lambda: _models(inner.get_config_variable("data_path")))
+    surroundings = frozenset(pair for pair in os.environ.items() if pair[0].startswith("AWS_"))
+    config = config or Config()
+    proxies = frozenset((config.proxies or {}).items())
+    key = (os.getpid(), surroundings, credentials, region, config.connect_timeout, config.read_timeout, proxies)
+    with _making:
+        found = _sessions.get(key)
+        if found is None:
+            found = _sessions[key] = AwsSession(credentials, region=region, config=config)
+        return found
+
+
+def _provide(inner: Any, credentials: Credentials, *, region: str, config: Config) -> None:
+    """Has the session use these credentials alone, where they are not to be found by all of boto3's own ways."""
     if credentials.role:
         renew = _renewal(credentials, credentials.role, region=region, config=config)
         _only(inner, _Held(lambda: DeferredRefreshableCredentials(renew, method="sts-assume-role")))
     elif credentials.secret_access_key:
         pair = (credentials.access_key_id, credentials.secret_access_key.reveal())
-        _only(inner, _Held(lambda: BotoCredentials(*pair)))
+        _only(inner, _Held(lambda: Keys(*pair)))
     elif credentials.service_credential:
         _only(inner, _Held(lambda: service_credentials(credentials.service_credential)))
     elif credentials.provider in _METHODS:
         wanted = _METHODS[credentials.provider]
         chain = inner.get_component("credential_provider").providers
         _only(inner, *(provider for provider in chain if provider.METHOD in wanted))
-    return inner
+
+
+def _only(inner: Any, *providers: Any) -> None:
+    inner.register_component("credential_provider", CredentialResolver(list(providers)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A provider, as botocore's resolver wants it, of credentials that are known already."""
+
+    load: Callable[[], Any]
+    METHOD = "kafka-s3"
 
 
 def load_models() -> None:
-    """Reads from disk what botocore knows of S3, for all sessions of this process and of those that are forked from it."""
+    """Reads from disk what boto3 knows of S3, for all sessions of this process and of those that are forked from it."""
+    importlib.import_module("boto3.s3.inject")  # the first client of S3 would
     models = _models(None)
     for service in ("service-2", "endpoint-rule-set-1"):
         models.load_service_model("s3", service)
@@ -119,12 +189,20 @@ def _models(folders: str | None) -> Loader:
     return create_loader(folders)
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A provider, as botocore's resolver wants it, of credentials that are known already."""
+def timestamp(given: Any) -> datetime:
+    """The time in an answer. botocore's own parser guesses its form for 0.1 ms, and a page of a listing has a thousand of them.
 
-    load: Callable[[], Any]
-    METHOD = "kafka-s3"
+    Raises ValueError.
+    """
+    if isinstance(given, str) and "T" in given:
+        with suppress(ValueError):
+            return datetime.fromisoformat(given)
+    with suppress(ValueError):
+        return datetime.fromtimestamp(float(given), UTC)
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError:
+        return parsedate_to_datetime(given)
 
 
 class Signing(CredentialProvider):
@@ -134,20 +212,16 @@ class Signing(CredentialProvider):
 
     def __init__(self, credentials: Credentials, *, region: str) -> None:
         super().__init__()
-        self._session = session_of(credentials, region=region, config=Config())
+        self._session = session_of(credentials, region=region)
 
     def load(self) -> Any:
         """The credentials by botocore's own type, None where there are none. Raises botocore's errors."""
-        return self._session.get_credentials()
+        return self._session.credentials()
 
 
 def default_region() -> str:
     """The region of the environment or of AWS's shared files, blank where there is none."""
-    return botocore.session.Session().get_config_variable("region") or ""
-
-
-def _only(session: Any, *providers: Any) -> None:
-    session.register_component("credential_provider", CredentialResolver(list(providers)))
+    return boto3.Session().region_name or ""
 
 
 def _renewal(
@@ -157,7 +231,7 @@ def _renewal(
     external = {"ExternalId": role.external_id.reveal()} if role.external_id.reveal() else {}
 
     def renew() -> dict[str, str]:
-        sts = session_of(base, region=role.region or region, config=config).create_client("sts", config=config)
+        sts = session_of(base, region=role.region or region, config=config).client("sts", config=config)
         try:
             answer = sts.assume_role(RoleArn=role.arn, RoleSessionName=role.session_name, **external)["Credentials"]
         finally:
@@ -176,17 +250,17 @@ ATTEMPTS: Final = 4
 TIMEOUT_S: Final = 30
 
 
-def aws_client(service: str, *, region: str, endpoint_url: str | None, credentials: Credentials) -> Any:
-    """Botocore's client of a service; it tries a request that failed for a moment again. No request is sent."""
-    config = Config(
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS}, connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S
+def patient_config(proxy: str | None = None, *, attempts: int = ATTEMPTS, timeout_s: float = TIMEOUT_S) -> Config:
+    """For clients of services that are asked rarely: a request that failed for a moment is tried again."""
+    return Config(
+        connect_timeout=timeout_s,
+        read_timeout=timeout_s,
+        proxies={"http": proxy, "https": proxy} if proxy else None,
+        retries={"mode": "standard", "total_max_attempts": attempts},
     )
-    session = session_of(credentials, region=region, config=Config())
-    return careful(session.create_client(service, endpoint_url=endpoint_url, config=config), endpoint_url)
 
 
-def careful(client: Any, *urls: str | None) -> Any:
-    """The client, which sends nothing while the name in one of these addresses leads to a cloud's metadata service."""
+def _careful(client: Any, *urls: str | None) -> Any:
     named = [url for url in urls if url]
 
     def check(**_: Any) -> None:

@@ -1,42 +1,41 @@
 """How do the store's verbs become S3 requests, and how are lost answers settled?
 
-The clients follow from the bucket's options: botocore's, libcurl's connections, and those of libraries in Rust.
-Requests that move data go by libcurl, without botocore's client: a call of that takes 2.5 ms of CPU, most of it for parameters, rules and
-events whose outcome never changes for a bucket. They are asked once: botocore is let prepare a request that is never sent, and its address,
-region and user agent serve all that follow.
+The clients follow from the bucket's options: boto3's for what is rare (lists, deletions, the bucket itself), libcurl's connections, and
+those of libraries in Rust; all sign with the keys of one session. Requests that move data go by libcurl, without boto3's client: a call of
+that takes 2.5 ms of CPU, most of it for parameters, rules and events whose outcome never changes for a bucket. They are asked once: the
+client is let prepare a request that is never sent, and its address, region and user agent serve all that follow.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import http.client
 import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
+import certifi
 from botocore import UNSIGNED
 from botocore import exceptions as boto
 from botocore.config import Config
-from botocore.httpsession import get_cert_path
-from botocore.parsers import RestXMLParser
-from botocore.utils import get_environ_proxies, parse_timestamp, percent_encode
 
 from kafka_s3 import __version__
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.model.timing import Requests, now_ms, took
 from kafka_s3.store.connections import Connections, HttpAnswer, HttpRequest, Signature, Terms
-from kafka_s3.store.credentials import Provider, careful, session_of
+from kafka_s3.store.credentials import AwsSession, Provider, patient_config, session_of
 from kafka_s3.store.options import Encryption, Proxy, StoreOptions
 from kafka_s3.store.s3_errors import FAILURES, Conflict, Request, Retrier, storage_error
 from kafka_s3.store.store import (
@@ -54,39 +53,39 @@ from kafka_s3.store.store import (
 SSE = "x-amz-server-side-encryption"
 
 
-def session_for(options: StoreOptions) -> Any:
-    """The botocore session that holds the credentials; asks nobody for them yet."""
-    session = session_of(options.credentials, region=options.region, config=plain_config(options))
-    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
-    return session
+def session_for(options: StoreOptions) -> AwsSession:
+    """The session with the bucket's credentials; asks nobody for them yet."""
+    return session_of(options.credentials, region=options.region, config=plain_config(options))
 
 
-def timestamp(given: Any) -> Any:
-    """The time in an answer. botocore's own parser guesses its form for 0.1 ms, and a page of a listing has a thousand of them."""
-    if isinstance(given, str) and "T" in given:
-        with suppress(ValueError):
-            return datetime.fromisoformat(given)
-    return parse_timestamp(given)
+def aws_client(service: str, options: StoreOptions, endpoint_url: str | None) -> Any:
+    """A client of another service (Glue, SNS, SQS) with the bucket's session; it tries again what failed for a moment."""
+    return session_for(options).client(service, endpoint_url, config=patient_config())
 
 
-def s3_client(options: StoreOptions, session: Any) -> Any:
-    """A thread-safe S3 client that tries once only; connects nowhere yet."""
-    client = session.create_client("s3", endpoint_url=options.endpoint_url, config=_config(options))
+def s3_client(options: StoreOptions, session: AwsSession, region: str | None = None) -> Any:
+    """A thread-safe S3 client that tries once only, of the session's region or another; connects nowhere yet."""
+    proxy = options.proxy.url if options.proxy else None
+    client = session.client("s3", options.endpoint_url, proxy, config=_config(options), region=region)
     client.meta.events.register("request-created.s3", _never_ask_first)
-    return careful(client, options.endpoint_url, options.proxy.url if options.proxy else None)
+    return client
 
 
-def connections(options: StoreOptions, session: Any, url: str) -> Connections:
+def connections(options: StoreOptions, session: AwsSession, url: str) -> Connections:
     """Connections like the client's own: timeouts, proxies, certificate authorities. `url` is the client's endpoint."""
     chosen = proxies(options.proxy)
-    named = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
     terms = Terms(
-        named or str(get_cert_path(True)),
-        get_environ_proxies(url) if chosen is None else chosen,
+        session.authorities() or certifi.where(),
+        _environment_proxies(url) if chosen is None else chosen,
         options.connect_timeout_s,
         options.read_timeout_s,
     )
     return Connections(terms, most=options.max_connections)
+
+
+def _environment_proxies(url: str) -> dict[str, str]:
+    """The proxies by scheme that HTTPS_PROXY and the like name, none for an address of NO_PROXY."""
+    return {} if proxy_bypass(urlsplit(url).netloc) else getproxies()
 
 
 def plain_config(options: StoreOptions) -> Config:
@@ -182,7 +181,7 @@ class RustOptions:
 
     def __init__(self, options: StoreOptions) -> None:
         self._options = options
-        self._session = session_of(options.credentials, region=options.region, config=plain_config(options))
+        self._session = session_for(options)
 
     def __call__(self) -> dict[str, str]:
         """The options of `object_store`. Raises StorageError where there are no credentials."""
@@ -203,7 +202,7 @@ class RustOptions:
     def _credentials(self) -> dict[str, str]:
         if self._options.credentials.provider is Provider.ANONYMOUS:
             return {"aws_skip_signature": "true"}
-        held = self._session.get_credentials()
+        held = self._session.credentials()
         if held is None:
             raise StorageError(
                 "No S3 credentials were found for the Delta table. Set aws.access.key.id and its secret."
@@ -260,7 +259,7 @@ class Address:
         """The URL of a key, with a query that is encoded already. Refuses keys that libcurl would change."""
         if not _DOTS.isdisjoint(key.split("/")):
             raise boto.ParamValidationError(report=f"the key {key!r} has the part '.' or '..'")
-        return f"{self.prefix}{percent_encode(key, safe='/~')}{'?' if query else ''}{query}"
+        return f"{self.prefix}{quote(key, safe='/~')}{'?' if query else ''}{query}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,17 +279,15 @@ class S3Request:
 class DataPlane:
     """Sends requests for one bucket, each once only. Thread-safe; belongs to one process.
 
-    `client` is botocore's, for whatever is rare. Making a plane asks for credentials, and may raise what a call of that client raises.
+    `client` is boto3's, for whatever is rare. Making a plane asks for credentials, and may raise what a call of that client raises.
     """
 
     def __init__(self, options: StoreOptions) -> None:
         self._options = options
-        session = session_for(options)
-        self.client = s3_client(options, session)
-        self._credentials = None if options.credentials.provider is Provider.ANONYMOUS else session.get_credentials()
+        self._session = session_for(options)
+        self.client = s3_client(options, self._session)
         self._address = _address_of(self.client, options.bucket)
-        self._connections = connections(options, session, self.client.meta.endpoint_url)
-        self._parser: Any = RestXMLParser()
+        self._connections = connections(options, self._session, self.client.meta.endpoint_url)
 
     def send(self, operation: str, asked: S3Request) -> HttpAnswer:
         """The answer to one of VERBS. Raises what the client would: ClientError for a refusal, BotoCoreError where there is no answer.
@@ -317,17 +314,17 @@ class DataPlane:
         if operation != "get_object" and status == 200 and hides_an_error(answer.body):
             status = 500  # S3 may find out that it fails when it has answered 200 already
         if status >= 300:
-            found = self._parser.parse({"status_code": status, "headers": answer.headers, "body": answer.body}, None)
-            raise boto.ClientError(found, operation)
+            raise boto.ClientError(refusal_of(answer, status), operation)
         return answer
 
     def _addressed(self, method: str, asked: S3Request) -> HttpRequest:
         address, headers, signature = self._address, dict(asked.headers), None
         url = address.url(asked.key, asked.query)
         if address.region:
-            if self._credentials is None:
+            held = self._session.credentials()
+            if held is None:
                 raise boto.NoCredentialsError
-            keys: Any = self._credentials.get_frozen_credentials()  # a renewal in between must not mix the parts of two
+            keys = held.get_frozen_credentials()  # a renewal in between must not mix the parts of two
             signature = Signature(address.region, address.service, keys.access_key, keys.secret_key)
             headers["X-Amz-Content-SHA256"] = _digest(asked, url)
             if keys.token:
@@ -343,10 +340,9 @@ class DataPlane:
         region = _region_of(error) or self._region_by_asking()
         if not region or region == self._address.region:
             return None
-        options = replace(self._options, region=region)
-        client = s3_client(options, session_for(options))
+        client = s3_client(self._options, self._session, region)
         try:
-            return _address_of(client, options.bucket)
+            return _address_of(client, self._options.bucket)
         finally:
             client.close()
 
@@ -447,6 +443,20 @@ def tagging_document(tags: Mapping[str, str]) -> bytes:
     """The body that sets an object's tags."""
     listed = (f"<Tag><Key>{escape(name)}</Key><Value>{escape(value)}</Value></Tag>" for name, value in tags.items())
     return _document("Tagging", f"<TagSet>{''.join(listed)}</TagSet>")
+
+
+def refusal_of(answer: HttpAnswer, status: int) -> dict[str, Any]:
+    """A refusal in the form in which boto3 has it; without a document that says more, its code is the status."""
+    metadata = {"HTTPStatusCode": status, "HTTPHeaders": dict(answer.headers)}
+    try:
+        root = ElementTree.fromstring(answer.body)
+    except ElementTree.ParseError:
+        root = ElementTree.Element("Error")
+    inner = root if root.tag.rpartition("}")[2] == "Error" else root.find("{*}Error")
+    said = {one.tag.rpartition("}")[2]: one.text or "" for one in (root if inner is None else inner)}
+    said.setdefault("Code", str(status))
+    said.setdefault("Message", http.client.responses.get(status, ""))
+    return {"Error": said, "ResponseMetadata": metadata}
 
 
 def hides_an_error(body: bytes) -> bool:

@@ -175,8 +175,9 @@ def _kms(response: Any) -> str:
 def _breakdown(error: Exception, request: Request) -> StorageError:
     text = f"{request.title} failed: {str(error).rstrip('.')}."
     if isinstance(error, _CREDENTIALS):
-        ways = "aws.access.key.id with aws.secret.access.key, s3.credentials.provider.class, or the machine's own credentials"
-        return StorageError(f"{text} There are no usable AWS credentials; set {ways}.")
+        ways = "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; give this machine a role; or set aws.access.key.id and "
+        ways += "aws.secret.access.key, or s3.credentials.provider.class, in the configuration"
+        return StorageError(f"{text} There are no usable AWS credentials: set {ways}.")
     if isinstance(error, boto.SSLError) and "certificate" in str(error).lower():
         return StorageError(f"{text} Check store.url, or name the certificate authority in AWS_CA_BUNDLE.")
     if isinstance(error, boto.ProxyConnectionError):

@@ -163,25 +163,6 @@ def own_topic(config: Path, *, kafka: str, s3: str) -> None:
 
 
 @pytest.mark.nightly
-def test_the_lines_of_the_image_install_the_sink_and_start_it(python: Path, wheel: Path, tmp_path: Path) -> None:
-    """Here, in place of a container: all but the system's package; the sink finds neither bucket nor broker, and says so."""
-    lines = [line.split(maxsplit=1) for line in block("dockerfile").splitlines()]
-    variables = environment(python)
-    (tmp_path / "wheels").mkdir()
-    shutil.copy(wheel, tmp_path / "wheels")
-    shutil.copy(ROOT / "examples" / "s3-sink.json", tmp_path)
-    for name, rest in lines:
-        if name == "RUN" and not rest.startswith("apt-get"):
-            ran(rest.replace("/wheels/", f"{tmp_path}/wheels/"), tmp_path, variables)
-    entry = re.sub(r"/etc/kafka-s3/", f"{tmp_path}/", next(rest for name, rest in lines if name == "ENTRYPOINT"))
-    variables |= {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
-    words = shlex.split(entry.strip("[]").replace(",", " "))
-    done = subprocess.run(words, capture_output=True, text=True, env=variables, cwd=tmp_path, timeout=240)
-    assert done.returncode == 1, done.stderr
-    assert "asking the bucket s3://my-bucket" in done.stderr
-
-
-@pytest.mark.nightly
 def test_the_demo_runs_outside_of_the_repository_and_its_commands_run_as_they_are_printed(
     python: Path, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafka_s3 import __version__
 from kafka_s3.connect.config.read import read_config, read_properties
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.ops.jobs import configurations
@@ -206,7 +207,7 @@ def test_a_reference_that_points_nowhere_is_found(text: str, tmp_path: Path) -> 
 
 
 def test_the_dashboard_installs_the_wheel_of_this_version() -> None:
-    wheel = f"./wheels/kafka_s3-{project()['version']}-py3-none-any.whl"
+    wheel = f"./wheels/kafka_s3-{__version__}-py3-none-any.whl"
     assert wheel in (ROOT / "dashboard" / "requirements.txt").read_text().splitlines()
 
 

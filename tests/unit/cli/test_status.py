@@ -25,8 +25,8 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
     [
         ({}, None, "orders RUNNING: works. Lag: 100 records, 0 s ago.", True),
         ({}, 100, "orders RUNNING: works. Lag: 100 records, 0 s ago.", True),
-        ({}, 99, "orders DEGRADED: works. Its lag is 100, more than 99. Lag: 100 records, 0 s ago.", False),
-        ({"lag": {}, "looked_ms": None}, 10**9, "orders DEGRADED: works. Its lag is unknown. Lag: unknown.", False),
+        ({}, 99, "orders DEGRADED: Its lag is 100, more than 99. Lag: 100 records, 0 s ago.", False),
+        ({"lag": {}, "looked_ms": None}, 10**9, "orders DEGRADED: Its lag is unknown. Lag: unknown.", False),
         (
             {"phase": Phase.STOPPED},
             None,
@@ -42,7 +42,7 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
         (
             {"phase": Phase.STOPPED, "lag": {}, "open_problems": ("topic a is not in Kafka",)},
             None,
-            "orders DEGRADED: ended cleanly 0 s ago. Topic a is not in Kafka. Lag: unknown.",
+            "orders DEGRADED: Topic a is not in Kafka. Ended cleanly 0 s ago. Lag: unknown.",
             False,
         ),
         ({"phase": Phase.PAUSED, "lag": {}}, 0, "orders PAUSED: paused. Its lag is unknown. Lag: unknown.", False),
@@ -54,7 +54,7 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
             False,
         ),
         ({"looked_ms": NOW - 29_000}, None, "orders RUNNING: works. Lag: 100 records, 29 s ago.", True),
-        ({"lag_grew": GREW_OFTEN}, None, "orders DEGRADED: works. It falls behind", False),
+        ({"lag_grew": GREW_OFTEN}, None, "orders DEGRADED: It falls behind", False),
         ({"beat_ms": 0}, None, "orders STALE: last heartbeat 16 min ago", False),
     ],
 )

@@ -339,7 +339,7 @@ def test_where_files_are_as_large_as_their_directories_the_directories_are_to_ch
     files = files_of(Reason.ROTATE_SCHEDULE, count=64, size=1 << 20, records=1000, directories=64)
     (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, in_effect=None)
     assert found.setting == "path.format"
-    assert "at best 1 files instead of 64" in found.effect
+    assert "at best 1 file instead of 64" in found.effect
 
 
 def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(made: World) -> None:
@@ -580,7 +580,7 @@ def test_no_text_becomes_markup_or_a_formula(text: str) -> None:
 
 def test_sizes_and_durations_read_well() -> None:
     assert [text.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
-    assert [text.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
+    assert [text.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1 min 30 s", "10 h"]
 
 
 def test_a_part_knows_its_length() -> None:

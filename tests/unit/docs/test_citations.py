@@ -228,7 +228,8 @@ def test_the_index_has_every_decision_by_its_number_and_title() -> None:
     titles = {Path(path).name: tracked()[path].splitlines()[0].removeprefix("# ") for path in DECISIONS}
     rows = re.findall(r"^- \[(\d{4})\]\((.*)\) (.*)$", tracked()["docs/decisions/README.md"], re.MULTILINE)
     assert {name: f"{int(number)}. {title}" for number, name, title in rows} == titles
-    assert [number for number, _, _ in rows] == [f"{number:04}" for number in range(1, len(titles) + 1)]
+    numbers = [number for number, _, _ in rows]
+    assert sorted({*numbers}) == numbers == sorted(path[:4] for path in titles)
 
 
 @pytest.mark.parametrize("guide", [*GUIDES, *(path.removesuffix(".md") for path in DECISIONS)])
@@ -307,7 +308,7 @@ def linked(path: str) -> list[str]:
 
 def test_every_page_is_in_the_index_and_the_quick_starts_are_first() -> None:
     index = linked("docs/README.md")
-    assert index[:2] == ["docs/quick-start-avro.md", "docs/quick-start-cloud.md"]
+    assert index[:3] == ["README.md", "docs/quick-start-avro.md", "docs/quick-start-cloud.md"]
     pages = {path for path in tracked() if path.startswith("docs/") and path.endswith(".md")}
     of_the_reference = {path for path in linked("docs/configuration.md") if path.startswith("docs/configuration")}
     assert pages - set(index) - of_the_reference - set(DECISIONS) == {"docs/README.md"}
@@ -321,7 +322,7 @@ def test_the_first_screen_of_the_readme_says_for_whom_it_is_and_why_it_is_not_th
         assert word in first
 
 
-@pytest.mark.parametrize("phrase", ["is told", "are told", "own words"])
+@pytest.mark.parametrize("phrase", ["told(?! apart)", "heard of", "storeys?", "own words"])
 def test_the_pages_say_who_does_what(phrase: str) -> None:
     """Passives that leave open who speaks to whom had to be read twice."""
     pages = [path for path in tracked() if path.startswith("docs/") or path == "README.md"]

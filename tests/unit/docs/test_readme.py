@@ -62,13 +62,26 @@ def test_the_unit_runs_a_command_that_there_is_and_waits_for_its_commit() -> Non
     assert int(service["TimeoutStopSec"]) >= 90
 
 
-def test_the_lines_of_the_image_name_what_there_is() -> None:
-    lines = [line.split(maxsplit=1) for line in block("dockerfile").splitlines()]
-    assert [name for name, _ in lines] == ["FROM", "RUN", "COPY", "RUN", "ENV", "RUN", "COPY", "ENTRYPOINT"]
-    (entry,) = (json.loads(rest) for name, rest in lines if name == "ENTRYPOINT")
-    assert entry[0] == "kafka-s3"
-    assert runs(entry[1:])
-    (module,) = (rest.split()[2] for _, rest in lines if rest.startswith("python -m kafka_s3"))
+def test_the_lines_of_the_image_are_those_of_the_dockerfile() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^docker build .*\ndocker run .*$", README, re.MULTILINE)
+    assert shown == "\n".join(re.findall(r"^#   (docker .*)$", text, re.MULTILINE)[:2])
+
+
+def test_the_image_has_no_compiler_no_pip_and_a_user_without_rights() -> None:
+    stages = [
+        stage
+        for stage in re.split(r"^FROM ", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    ]
+    last = stages[-1]
+    assert len(stages) == 2
+    assert not re.search(r"\b(gcc|build-essential|python3-venv|pip)\b", last)
+    assert re.search(r"^USER 10001$", last, re.MULTILINE)
+    (health,) = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", last, re.MULTILINE)
+    (words,) = re.findall(r"^CMD (\[.*\])$", last, re.MULTILINE)
+    assert runs(json.loads(words))
+    assert runs(json.loads(health)[1:])
+    (module,) = (found for stage in stages for found in re.findall(r"python -m (kafka_s3[\w.]+)", stage))
     assert find_spec(module) is not None
 
 

@@ -17,7 +17,8 @@ from kafka_s3.kafka.clients import TOKENS, Clients
 from kafka_s3.model.addresses import ForbiddenAddress, careful_opener, check_url
 from kafka_s3.model.errors import NotificationFailed, RegistryError, SourceError
 from kafka_s3.store.connections import _opened
-from kafka_s3.store.credentials import Credentials, aws_client
+from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.s3 import aws_client
 from tests.support.memory_world import BASE
 
 GLUE = {"value.converter": "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter"}
@@ -92,7 +93,7 @@ def test_aws_services_are_not_asked_at_such_a_name(
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AK")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SK")
-    client = aws_client(service, region="eu-central-1", endpoint_url=rebound, credentials=Credentials())
+    client = aws_client(service, StoreOptions("bucket", region="eu-central-1"), rebound)
     with pytest.raises(EndpointConnectionError, match="leads to 169"):
         getattr(client, call)()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.utils import parse_timestamp
 
-from kafka_s3.store.s3 import timestamp
+from kafka_s3.store.credentials import timestamp
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.connect.config.classes import MANAGED_CLOUD, SELF_MANAGED, TRANSFORM_GROUP, offered
+from kafka_s3.connect.config.classes import CONNECTORS, MANAGED_CLOUD, SELF_MANAGED, TRANSFORM_GROUP, offered
 from kafka_s3.connect.config.dialects.managed_cloud import REPLACED
-from kafka_s3.connect.config.dialects.spelling import SUCCESSOR
+from kafka_s3.connect.config.dialects.spelling import ORIGINAL, SUCCESSOR, SUCCESSORS
 from kafka_s3.connect.config.option import (
     InvalidValue,
     KnownClass,
@@ -86,6 +86,14 @@ def catalog() -> tuple[CatalogEntry, ...]:
     )
 
 
+def _other_classes() -> Iterator[CatalogEntry]:
+    """The connectors once more, by the other classes that run as they do."""
+    own, _, block_gzip = catalog()
+    yield from (replace(own, connector=java) for java, ours in CONNECTORS.items() if java != ours)
+    rows = tuple(option for option in block_gzip.options if option.key not in SUCCESSORS)
+    yield replace(block_gzip, connector=ORIGINAL, options=rows)
+
+
 def plugins() -> tuple[CatalogEntry, ...]:
     """Every partitioner, format and transform that an installed package adds. Raises ConfigError where one cannot be loaded."""
     keys = {group: key for key, group in CLASS_KEYS.items()} | {TRANSFORM_GROUP: "transforms.<name>.type"}
@@ -105,10 +113,10 @@ def plugins() -> tuple[CatalogEntry, ...]:
 
 def entry(name: str) -> CatalogEntry:
     """The connector or plugin of a name, in any case, or of a class. Raises ConfigError with the names that there are."""
-    entries = (*catalog(), *plugins())
+    entries = (*catalog(), *_other_classes(), *plugins())
     found = next((one for one in entries if name.lower() in (one.name.lower(), one.connector.lower())), None)
     if found is None:
-        names = [one.name for one in entries]
+        names = list(dict.fromkeys(one.name for one in entries))
         remedy = f"Known: {', '.join(names)}. {did_you_mean(name, names)}".rstrip()
         raise ConfigError([Problem("NAME", name, "is no connector of the catalog.", remedy)])
     return found

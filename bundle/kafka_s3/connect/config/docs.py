@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kafka_s3.connect.config.dialects.managed_cloud import REPLACED as CLOUD_REPLACED
+from kafka_s3.connect.config.dialects.spelling import IDLE
+from kafka_s3.connect.config.dialects.spelling import REPLACED as BLOCK_GZIP_REPLACED
 from kafka_s3.connect.config.option import KnownClass, Option, OptionGroup, OptionStatus, Type
-from kafka_s3.connect.config.options.table import CLOUD_OPTIONS, EXACT, OPTIONS, TRANSFORM_OPTIONS
+from kafka_s3.connect.config.options.connector import SHORT_ZONES
+from kafka_s3.connect.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD_OPTIONS, EXACT, OPTIONS, TRANSFORM_OPTIONS
 from kafka_s3.connect.config.read import IGNORED, IGNORED_PREFIXES, TAKEN
 
+_SHORT: Final = ", ".join(f"`{short}` ({zone})" for short, zone in SHORT_ZONES.items())
 MADE: Final = "<!-- Made from the option table by `python -m kafka_s3.connect.config.docs`; do not edit by hand. -->"
 INTRODUCTION: Final = f"""# Configuration
 
@@ -56,12 +61,29 @@ brackets; `$Key` and `$Value` take the same settings."""
 CONVERTERS: Final = """What registries there are, and how they are asked: [registries](registries.md). The rows below `value.converter.` \
 exist below `key.converter.` as well, with the same meaning. A converter ignores, with a warning, what only others read."""
 
-CLOUD: Final = """A configuration with `connector.class=S3_SINK` is read in this spelling. Keys that are not in this table mean \
-what they mean in the other tables; `kafka.bootstrap.servers` has to be added. \
+
+def _named(replaced: Mapping[str, str]) -> str:
+    """Keys that a spelling does not have, each with what it has instead."""
+    return ", ".join(f"`{key}` (here `{instead}`)" for key, instead in replaced.items())
+
+
+CLOUD: Final = f"""A configuration with `connector.class=S3_SINK` is read in this spelling. Keys that are not in this table mean \
+what they mean in the other tables, but for these, which are refused: {_named(CLOUD_REPLACED)}. `kafka.bootstrap.servers` has to be added. \
+The partitioner is TimeBasedPartitioner unless `partitioner.class` names another; `partition.duration.ms` cannot be set: it is the \
+length of `time.interval`, an hour or a day. `timezone` is `UTC` and `locale` is `en` where they are not set (they have no default \
+in the other tables). Of the short names of zones {_SHORT} stand for the zones that they mean, with a warning. \
 Records that cannot be written go to the dead letter topic `dlq-<name>`, \
 unless `errors.deadletterqueue.topic.name` names another one; \
-`${connector}` in it stands for the name. What the managed cloud knows by itself is \
+`${{connector}}` in it stands for the name. What the managed cloud knows by itself is \
 taken from the worker file: the brokers, the login of a service account, and the schema registry of `value.converter.*`."""
+
+
+_IDLE_KEYS = ", ".join(f"`{key}`" for key in IDLE)
+BLOCK_GZIP: Final = f"""A configuration whose `connector.class` is of one of the packages `com.deviantart` and `com.spredfast`, or that \
+has `s3.bucket` and `local.buffer.dir`, is read in this spelling. What the files are: [Block-GZIP](block-gzip.md). Topics, converters, \
+transforms, errors and credentials have the keys of the other tables. The keys that the others call {_named(BLOCK_GZIP_REPLACED)} are \
+refused, and so is `filename.offset.zero.pad.width`. These have no effect, with a warning: {_IDLE_KEYS}."""
+OWN_BLOCK_GZIP: Final = """What that becomes, and what a configuration with `format.class=block_gzip` may set."""
 
 
 MOST: Final = (
@@ -74,15 +96,18 @@ MOST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """A table: the rows of groups, and rows of kafka-s3's own by their keys, which are where a reader looks for them."""
+    """A table: the rows of groups, and rows of kafka-s3's own by their keys, which are where a reader looks for them; or these `rows`."""
 
     title: str
     groups: tuple[OptionGroup, ...]
     ours: tuple[str, ...] = ()
     about: str = ""
+    rows: tuple[Option, ...] = ()
 
     def options(self) -> list[Option]:
         """The rows, in the order of the table. What key converters take is not listed twice."""
+        if self.rows:
+            return list(self.rows)
         found = [row for row in (*OPTIONS, *TRANSFORM_OPTIONS, *CLOUD_OPTIONS) if row.group in self.groups]
         found += [row for row in OPTIONS if row.group is OptionGroup.OURS and row.key in self.ours]
         return [row for row in found if not row.key.startswith("key.converter.")]
@@ -141,7 +166,8 @@ PAGES: Final = (
     )),
     Page("configuration-spellings.md", "Other spellings, and Connect's worker file",
          "keys of the managed cloud connector and of Block-GZIP; what a worker file adds", (
-        Chapter("Block-GZIP", (_G.BLOCK_GZIP,), (), "What the files are: [Block-GZIP](block-gzip.md)."),
+        Chapter("Block-GZIP spelling", (), (), BLOCK_GZIP, BLOCK_GZIP_OPTIONS),
+        Chapter("Block-GZIP in our own keys", (_G.BLOCK_GZIP,), (), OWN_BLOCK_GZIP),
         Chapter("Managed cloud spelling", (_G.CLOUD,), (), CLOUD),
     )),
 )  # fmt: skip

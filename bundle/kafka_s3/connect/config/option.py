@@ -289,12 +289,13 @@ class OneOfAnyCase:
 class KnownClass:
     """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for.
 
-    `others` are classes that are not here, each with what to do instead.
+    `others` are classes that are not here, each with what to do instead; `group` is that of the entry points by which packages add some.
     """
 
     names: Mapping[str, str]
     registered: Callable[[], Iterable[str]] = tuple
     others: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
 
     @property
     def text(self) -> str:
@@ -316,7 +317,15 @@ class KnownClass:
         if bare in simple:
             raise InvalidValue("is not a known class.", f"Did you mean {bare}?")
         names = [*simple, *(name for name in ours if name not in simple)]
-        raise InvalidValue("is not a known class.", f"{did_you_mean(bare, names)} {_nearest(bare, names)}".strip())
+        remedy = f"{did_you_mean(bare, names)} {_nearest(bare, names)} {self._own_classes(given)}"
+        raise InvalidValue("is not a known class.", remedy.strip())
+
+    def _own_classes(self, given: str) -> str:
+        """The way for a class of one's own, which has a package."""
+        if not self.group or "." not in given:
+            return ""
+        kind = self.group.rpartition(".")[2]
+        return f"No Java class is loaded: write your own in Python, and name it by its entry point of {self.group} (docs/own-{kind}.md)."
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:

@@ -31,7 +31,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.text import Secret
 
 STEP_KEYS: Final = ("type", "predicate", "negate")
-_KNOWN = KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS)
+_KNOWN = KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS, TRANSFORM_GROUP)
 _KNOWN_PREDICATES = KnownClass(PREDICATES)
 
 

@@ -1,4 +1,4 @@
-"""What does the AWS Glue Schema Registry know of a schema version? Asked through botocore, once for each: versions never change."""
+"""What does the AWS Glue Schema Registry know of a schema version? Asked by boto3, once for each: versions never change."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
 from kafka_s3.connect.registry.cache import AnswerCache
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
-from kafka_s3.store.credentials import Credentials, careful, session_of
+from kafka_s3.store.credentials import ATTEMPTS, Credentials, patient_config, session_of
 
-ATTEMPTS: Final = 4
 BUSY: Final = frozenset(
     {"InternalServiceException", "OperationTimeoutException", "ThrottlingException", "ServiceUnavailable"}
 )
@@ -91,16 +89,9 @@ class GlueRegistry:
 
 
 def _client(options: GlueOptions) -> Any:
-    proxies = {"http": options.proxy, "https": options.proxy} if options.proxy else None
-    config = Config(
-        connect_timeout=options.timeout_s,
-        read_timeout=options.timeout_s,
-        proxies=proxies,
-        retries={"mode": "standard", "total_max_attempts": options.attempts},
-    )
-    session = session_of(options.credentials, region=options.region, config=Config())
-    client = session.create_client("glue", endpoint_url=options.endpoint, config=config)
-    return careful(client, options.endpoint, options.proxy)
+    config = patient_config(options.proxy, attempts=options.attempts, timeout_s=options.timeout_s)
+    session = session_of(options.credentials, region=options.region)
+    return session.client("glue", options.endpoint, options.proxy, config=config)
 
 
 def _error(error: Exception, what: str, options: GlueOptions) -> RegistryError:

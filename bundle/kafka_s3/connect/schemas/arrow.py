@@ -39,7 +39,7 @@ def infer_array(items: list[Any]) -> pa.Array:
 
 def plain_strings(schema: pa.Schema) -> pa.Schema:
     """The schema with each time that Arrow's JSON reader saw in text put back to text."""
-    texts = partial(_replaced, leaf=lambda leaf: pa.string() if pa.types.is_temporal(leaf) else leaf)
+    texts = partial(map_leaves, leaf=lambda leaf: pa.string() if pa.types.is_temporal(leaf) else leaf)
     return pa.schema([pa.field(field.name, texts(field.type)) for field in schema])
 
 
@@ -77,7 +77,7 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 def final_type(kind: pa.DataType) -> pa.DataType:
     """The type with string in place of what has no type: null and empty objects."""
-    return _replaced(kind, lambda leaf: pa.string() if pa.types.is_null(leaf) or pa.types.is_struct(leaf) else leaf)
+    return map_leaves(kind, lambda leaf: pa.string() if pa.types.is_null(leaf) or pa.types.is_struct(leaf) else leaf)
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -121,14 +121,14 @@ def _shaped(value: Any, kind: pa.DataType) -> Any:
     return as_text(value) if pa.types.is_string(kind) else value
 
 
-def _replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with other types for what holds no others."""
+def map_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with other types for what holds no others: empty structs are among these."""
     if pa.types.is_struct(kind) and kind.num_fields:
-        return pa.struct([field.with_type(_replaced(field.type, leaf)) for field in kind])
+        return pa.struct([field.with_type(map_leaves(field.type, leaf)) for field in kind])
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_replaced(kind.value_type, leaf)))
+        return pa.list_(kind.value_field.with_type(map_leaves(kind.value_type, leaf)))
     if pa.types.is_map(kind):
-        return pa.map_(_replaced(kind.key_type, leaf), kind.item_field.with_type(_replaced(kind.item_type, leaf)))
+        return pa.map_(map_leaves(kind.key_type, leaf), kind.item_field.with_type(map_leaves(kind.item_type, leaf)))
     return leaf(kind)
 
 
@@ -189,7 +189,7 @@ def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
 
 def python_rows(table: pa.Table) -> list[Any]:
     """The rows of a table as Python values: dicts, pairs for maps, numbers for dates and times."""
-    plain = [_replaced(field.type, _number_type) for field in table.schema]
+    plain = [map_leaves(field.type, _number_type) for field in table.schema]
     if plain != table.schema.types:
         names = table.column_names
         table = pa.table([column.cast(kind) for column, kind in zip(table.columns, plain, strict=True)], names=names)

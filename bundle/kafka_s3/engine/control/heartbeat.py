@@ -20,13 +20,13 @@ from types import NoneType
 from typing import Any, Final, TypeVar
 
 from kafka_s3 import __version__
-from kafka_s3.connect.config.settings import reason_of
+from kafka_s3.engine.control.catch_up import CatchUp, CatchUpMeter
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError
+from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError, reason_of
 from kafka_s3.model.files import DataFile, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import start_daemon
-from kafka_s3.model.protocols import Observer, RoundSummary, Start
+from kafka_s3.model.protocols import Observer, RoundSummary, Start, TopicBacklog
 from kafka_s3.model.timing import age
 from kafka_s3.store.store import ObjectStore
 
@@ -44,6 +44,9 @@ TEXT_LIMIT: Final = 2000
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 HOURS: Final = 24
+STATES: Final = 50
+"""So many changes of state are kept, each with so much of the reason:"""
+WHY_LIMIT: Final = 200
 _log = logging.getLogger(__name__)
 
 
@@ -58,6 +61,22 @@ class Tally:
 
 
 NO_TALLY: Final = Tally(0)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSince:
+    """A state of a sink, as `kafka-s3 list` shows them, since when (epoch ms), and why where it is not well."""
+
+    at_ms: int
+    state: str
+    why: str = ""
+
+
+def noted(states: Sequence[StateSince], now: StateSince) -> tuple[StateSince, ...]:
+    """The states, oldest first, with the one of now where it is another; at most STATES of them."""
+    if states and states[-1].state == now.state:
+        return tuple(states)
+    return (*states, replace(now, why=now.why[:WHY_LIMIT]))[-STATES:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +195,8 @@ class Heartbeat:
     `open_problems`: what is wrong as long as it lasts, such as a topic that does not exist; `behind` is what cannot follow
     the log, such as a table that refuses a file, why and since when: that keeps no record from its object. `recent` is what this run did
     within the last hour, `hours` what the sink did in each of the last 24; `delay` that of the last commit with records; `limits` what is
-    well of these.
+    well of these. `catch_up`: by when a sink that is behind has read all, None where it is not behind. `states` are those that the sink
+    was in, oldest first, over all runs.
     """
 
     sink: str
@@ -204,6 +224,8 @@ class Heartbeat:
     hours: tuple[Tally, ...] = ()
     delay: Delay | None = None
     limits: Limits = DEFAULT_LIMITS
+    catch_up: CatchUp | None = None
+    states: tuple[StateSince, ...] = ()
     troubled: bool = False
     warning: str = ""
     warned_ms: int | None = None
@@ -223,6 +245,11 @@ class Heartbeat:
     def alive(self, now_ms: int) -> bool:
         """Whether the run is not over and wrote within three intervals."""
         return not self.ended and now_ms - self.beat_ms <= FRESH_INTERVALS * self.interval_ms
+
+    @property
+    def stale_ms(self) -> int:
+        """Since when (epoch ms) a run that is not over is taken for gone, unless it writes again."""
+        return self.beat_ms + FRESH_INTERVALS * self.interval_ms
 
     def to_json(self) -> bytes:
         """The heartbeat as stored."""
@@ -283,8 +310,17 @@ def _parts(known: Mapping[str, Any]) -> dict[str, Any]:
         "hours": lambda many: tuple(typed(Tally(**one)) for one in many),
         "delay": lambda one: None if one is None else Delay(**one),
         "limits": lambda one: Limits(**one),
+        "catch_up": lambda one: None if one is None else CatchUp(**one),
+        "states": lambda many: tuple(typed(StateSince(**one)) for one in many)[-STATES:],
     }
     return {name: make(known[name]) for name, make in made.items() if name in known}
+
+
+def _until_now(before: Heartbeat, now_ms: int) -> tuple[StateSince, ...]:
+    """The states of the run before: one that fell silent was seen as STALE since."""
+    if before.ended or before.alive(now_ms):
+        return before.states
+    return noted(before.states, StateSince(before.stale_ms, "STALE", "the process sent no heartbeat any more"))
 
 
 def may_replace(existing: Heartbeat | None, own: Heartbeat, now_ms: int) -> bool:
@@ -309,10 +345,15 @@ class HeartbeatWriter(Observer):
         inner: Observer | None = None,
         limits: Limits = DEFAULT_LIMITS,
         claimed: Callable[[Heartbeat], None] = lambda _: None,
+        judge: Callable[[Heartbeat], StateSince | None] = lambda _: None,
     ) -> None:
-        """`claimed` is called by the thread ahead of the first heartbeat of an epoch; what it raises is logged."""
+        """`claimed` is called by the thread ahead of the first heartbeat of an epoch; what it raises is logged. `judge` says in which state
+        the sink is by a heartbeat, so that it can be kept.
+        """
         self._store, self._paths, self._clock_ms, self._mask = store, paths, clock_ms, mask
-        self.inner, self._claimed, self._epoch = inner, claimed, 0
+        self.inner, self._claimed, self._judge, self._epoch = inner, claimed, judge, 0
+        self._meter = CatchUpMeter()
+        self._before: Heartbeat | None = None
         self._lock = Lock()
         self._news = Event()
         self._rounds = 0
@@ -336,8 +377,20 @@ class HeartbeatWriter(Observer):
     def started(self, start: Start) -> None:
         """The log is claimed."""
         about = {"lag": dict(start.lag), "looked_ms": start.polled_ms, "open_problems": start.open_problems}
+        with self._lock:
+            before = self._before
+            if before is not None and before.looked_ms is not None and before.lag.keys() == start.lag.keys():
+                waited, now_ms = sum(before.lag.values()), start.polled_ms or self._clock_ms()
+                self._meter.started(now_ms, start.backlog, before_ms=before.looked_ms, before=waited)
         self._update(epoch=start.epoch, version=start.version, totals=start.totals, **about)
         super().started(start)
+
+    def polled(self, backlog: Callable[[], Mapping[str, TopicBacklog]]) -> None:
+        """How much waits to be read, and so by when it will be."""
+        found = backlog()
+        with self._lock:
+            self._meter.seen(self._clock_ms(), sum(one.unread for one in found.values()))
+        super().polled(lambda: found)
 
     def round_done(self, done: RoundSummary) -> None:
         """A round was committed; regular heartbeats carry it."""
@@ -384,6 +437,7 @@ class HeartbeatWriter(Observer):
                 open_problems=tuple(map(self._shortened, open_problems)),
                 behind=tuple(map(self._shortened, behind)),
             )
+            self._meter.worked(self._clock_ms())
 
     def claimed(self, driver: str) -> None:
         """Who this is in the commit log."""
@@ -392,6 +446,8 @@ class HeartbeatWriter(Observer):
     def doing(self, phase: Phase, request: str) -> None:
         """What the sink does now, and at whose request; written at once where it is new."""
         if (self._now.phase, self._now.request) != (phase, request):
+            if phase is Phase.PAUSED:
+                self._meter.rested()
             self._update(phase=phase, request=request)
 
     def flushed(self, request: str) -> None:
@@ -413,14 +469,19 @@ class HeartbeatWriter(Observer):
     # ------------------------------------------------------------ the thread writes
 
     def remember(self) -> None:
-        """Takes over what outlives a run: which flush was the last to be done, so that none is done twice, and the last hours."""
+        """Takes over what outlives a run: which flush was the last to be done, so that none is done twice, the last hours and states, and
+        how much waited at the last look.
+        """
         try:
             before = read_heartbeat(self._store, self._paths)
         except SinkError:
             return
         if before is not None:
             with self._lock:
-                self._now = replace(self._now, flushed=before.flushed, hours=before.hours)
+                self._now = replace(
+                    self._now, flushed=before.flushed, hours=before.hours, states=_until_now(before, self._clock_ms())
+                )
+                self._before = before
 
     def beat(self) -> None:
         """Writes the heartbeat; whatever fails is logged once and forgotten."""
@@ -470,7 +531,12 @@ class HeartbeatWriter(Observer):
                 self._now = replace(self._now, lag_grew=grew)
                 self._considered, self._rounds = total, 0
             now = self._clock_ms()
+            ended = self._now.ended
             self._now = replace(self._now, beat_ms=now, recent=self._recent(now))
+            self._now = replace(self._now, catch_up=None if ended else self._meter.estimate(now))
+            state = self._judge(self._now)
+            if state is not None:
+                self._now = replace(self._now, states=noted(self._now.states, state))
             return self._now
 
     def _count(self, done: RoundSummary) -> None:

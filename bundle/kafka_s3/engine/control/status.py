@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.commands import Control, read_control
 from kafka_s3.engine.control.damage import DamagedEntries, DamageSearch, DamageWatch, held_text
 from kafka_s3.engine.control.heartbeat import (
@@ -15,6 +16,7 @@ from kafka_s3.engine.control.heartbeat import (
     Heartbeat,
     Limits,
     Phase,
+    StateSince,
     dead_letters_text,
     delay_text,
     read_heartbeat,
@@ -56,6 +58,8 @@ class SinkState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+WORKS: Final = "works."
+"""The reason of a sink that is well; one that is not says what is wrong instead."""
 POLLING: Final = frozenset({Phase.STARTING, Phase.RUNNING})
 UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
 _MAY_DEGRADE: Final = frozenset({SinkState.PROVISIONING, SinkState.RUNNING, SinkState.STOPPED})
@@ -109,14 +113,21 @@ class SinkSnapshot:
         exact = beat.alive(self.seen_ms) and beat.phase in POLLING and not beat.troubled and not beat.open_problems
         return Lag(sum(beat.lag.values()), beat.looked_ms, exact)
 
+    @property
+    def catch_up(self) -> CatchUp | None:
+        """By when a sink that is behind has caught up; None where it is not behind, or nobody is at work."""
+        beat = self.heartbeat
+        return beat.catch_up if beat is not None and beat.alive(self.seen_ms) else None
+
 
 @dataclass(frozen=True, slots=True)
 class SinkHealth:
-    """A state, and why; `concerns` are what is wrong beside it."""
+    """A state, since when (epoch ms, None where nothing says so), and why; `concerns` are what is wrong beside it."""
 
     state: SinkState
     reason: str
     concerns: tuple[str, ...] = ()
+    since_ms: int | None = None
 
     @property
     def well(self) -> bool:
@@ -151,9 +162,35 @@ def health(known: SinkSnapshot, limits: Limits | None = None) -> SinkHealth:
     state, reason = _state(known)
     concerns = tuple(_concerns(known, limits or limits_with(known)))
     if concerns:
-        reason = f"{reason} {_sentence('; '.join(concerns))}"
-        state = SinkState.DEGRADED if heartbeat is not None and state in _MAY_DEGRADE else state
-    return SinkHealth(state, reason, concerns)
+        wrong = _sentence("; ".join(concerns))
+        if heartbeat is not None and state in _MAY_DEGRADE:
+            rest = reason.removeprefix(WORKS).strip()
+            state, reason = SinkState.DEGRADED, f"{wrong} {rest[:1].upper()}{rest[1:]}".strip()
+        else:
+            reason = f"{reason} {wrong}"
+    return SinkHealth(state, reason, concerns, _since_ms(known, state))
+
+
+def state_history(known: SinkSnapshot) -> list[StateSince]:
+    """The states that a sink was in, the newest last: those that it noted itself, and that it is STALE now."""
+    beat = known.heartbeat
+    if beat is None:
+        return []
+    stale = not beat.ended and not beat.alive(known.seen_ms)
+    return [*beat.states, *([StateSince(beat.stale_ms, SinkState.STALE, "no heartbeat any more")] if stale else [])]
+
+
+def own_state(beat: Heartbeat) -> StateSince:
+    """The state of a sink by the heartbeat that it is about to write."""
+    log = None if beat.totals is None else LogState(beat.version, beat.epoch, totals=beat.totals)
+    judged = health(SinkSnapshot(beat.sink, log, heartbeat=beat, seen_ms=beat.beat_ms))
+    why = beat.failure or "; ".join([*judged.concerns, *([beat.warning] if beat.troubled else [])])
+    return StateSince(beat.beat_ms, judged.state, why)
+
+
+def _since_ms(known: SinkSnapshot, state: SinkState) -> int | None:
+    history = state_history(known)
+    return history[-1].at_ms if history and history[-1].state == state else None
 
 
 def limits_with(
@@ -292,7 +329,7 @@ def _alive(known: SinkSnapshot, heartbeat: Heartbeat) -> tuple[SinkState, str]:
         return SinkState.PROVISIONING, f"started, nothing committed yet.{asked}"
     if heartbeat.phase is Phase.STARTING:
         return SinkState.PROVISIONING, f"starting: it has not claimed its log yet.{asked}"
-    return SinkState.RUNNING, f"works.{asked}"
+    return SinkState.RUNNING, f"{WORKS}{asked}"
 
 
 def _nothing_committed(known: SinkSnapshot) -> bool:

@@ -125,6 +125,14 @@ class CommitLog:
             self._advance(entry)
         return self.state
 
+    def catch_up(self) -> None:
+        """Reads the entries that came since; where none did, that is one small request. Raises LogDamaged, StorageError."""
+        if self.store.head(self.paths.commit(self.state.version + 1)) is None:
+            return
+        for key, entry in read_entries(self.store, self.paths, after=self.state.version):
+            self._check_follows(key, entry)
+            self._advance(entry)
+
     def _newest_checkpoint(self) -> str:
         """The key of the newest checkpoint, blank where there is none; of a long log only those beside its open end are listed."""
         folder = f"{self.paths.root}checkpoints/"

@@ -48,11 +48,15 @@ class Backlog:
                 frontier, since_ms = before.get(tp, (one.frontier, now_ms))
                 open_ms = since_ms if frontier == one.frontier else now_ms
                 self._open[tp] = one.frontier, open_ms
-            here, rest = TopicBacklog(one.lag, one.waiting_ms, open_ms), found.get(tp.topic, TopicBacklog(0))
+            here, rest = (
+                TopicBacklog(one.lag, one.waiting_ms, open_ms, one.unexamined),
+                found.get(tp.topic, TopicBacklog(0)),
+            )
             found[tp.topic] = TopicBacklog(
                 rest.records + here.records,
                 _earlier(rest.unread_since_ms, here.unread_since_ms),
                 _earlier(rest.open_since_ms, here.open_since_ms),
+                rest.unread + here.unread,
             )
         return found
 

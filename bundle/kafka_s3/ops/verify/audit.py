@@ -8,6 +8,7 @@ A topic-partition of Kafka is scanned once, and its segments take their records 
 
 from __future__ import annotations
 
+import difflib
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
 from kafka_s3.engine.loop.topics import check_cluster
-from kafka_s3.kafka.plain_reader import ENVELOPE, PlainReader
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.errors import LogDamaged, ObjectArchived, ObjectMissing, RegistryError
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
@@ -55,7 +56,6 @@ from kafka_s3.ops.verify.form import (
     same_since,
 )
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectInfo, ObjectStore, etag_of
@@ -605,22 +605,21 @@ def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
     return Finding(FindingKind.UNREADABLE, file.key, text)
 
 
-def kafka_of(settings: Settings) -> Cluster:
-    """The brokers, as the audit reads them."""
-    return PlainReader(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
-
-
 def audit_of(
     settings: Settings, selection: SegmentSelection, *, sample: int | None = None, kafka: Cluster | None = None
 ) -> Audit:
     """The audit of a sink; without `kafka` no broker is asked, with `sample` only so many objects are read."""
     store, paths = S3Store(store_options(settings)), state_paths(settings)
-    return Audit(store, paths, object_names(settings), form_of(settings), kafka, selection, sample)
+    topics = tuple(settings.names("topics"))
+    return Audit(store, paths, object_names(settings), form_of(settings), kafka, selection, sample, topics)
 
 
 @dataclass
 class Audit:
-    """One verification. `kafka` None: from log and objects alone; `sample`: how many data objects are read, None all of them."""
+    """One verification. `kafka` None: from log and objects alone; `sample`: how many data objects are read, None all of them.
+
+    `topics` are those that the configuration names.
+    """
 
     store: ObjectStore
     paths: StatePaths
@@ -629,6 +628,7 @@ class Audit:
     kafka: Cluster | None = None
     selection: SegmentSelection = field(default_factory=SegmentSelection)
     sample: int | None = None
+    topics: tuple[str, ...] = ()
     notify: Notify = silent
 
     def run(self) -> Report:
@@ -636,6 +636,7 @@ class Audit:
         claims = read_claims(self.store, self.paths)
         bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.notify)
         bucket.findings += claims.findings
+        bucket.findings += self._unknown_topics(claims)
         self._look_at_settings(bucket)
         bucket.select(self.sample)
         bucket.find_orphans()
@@ -644,6 +645,18 @@ class Audit:
         if bounds:
             bucket.notes += on_values(bucket.form, bucket.findings)
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
+
+    def _unknown_topics(self, claims: Claims) -> Iterator[Finding]:
+        """Topics of the configuration of which nothing was verified, because nobody knows them: a name that is misspelt, mostly."""
+        in_log = {tp.topic for tp in claims.segments}
+        asked = [topic for topic in self.topics if self.selection.topic in (None, topic) and topic not in in_log]
+        known = self.kafka.describe(asked) if self.kafka is not None and asked else dict.fromkeys(asked)
+        for topic in asked:
+            if topic not in known:
+                near = difflib.get_close_matches(topic, in_log, n=1)
+                meant = f" (did you mean {near[0]}?)" if near else ""
+                text = f"Neither Kafka nor the log has this topic: nothing of it is verified. Correct topics{meant}, or create it."
+                yield Finding(FindingKind.UNKNOWN_TOPIC, topic, text)
 
     def _look_at_settings(self, bucket: Bucket) -> None:
         """Since which entry values are made under the settings of now."""

@@ -25,6 +25,7 @@ class FindingKind(StrEnum):
     TWICE = "record twice"
     LOG = "log inconsistency"
     DAMAGED_ENTRY = "damaged entry"
+    UNKNOWN_TOPIC = "unknown topic"
 
 
 @dataclass(frozen=True, slots=True)

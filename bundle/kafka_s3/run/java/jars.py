@@ -73,8 +73,9 @@ def _write(path: Path, authorities: list[bytes]) -> None:
 
 # Kafka's jars alone log nowhere: a broker that cannot start would die without a word.
 KAFKA = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
-TESTED_SPARK = ("4.0",)
-"""The minor versions of Spark that the tests run on; the extra `spark` installs no other."""
+DELTA_BY_SPARK = {"4.0": "io.delta:delta-spark_2.13:4.0.1", "4.2": "io.delta:delta-spark_4.2_2.13:4.4.0"}
+TESTED_SPARK = tuple(DELTA_BY_SPARK)
+"""The minor versions of Spark that `make matrix` runs; the extra `spark` installs no other."""
 ATTEMPTS = 2
 ATTEMPT_SECONDS = 420
 SHOWN_LINES = 15
@@ -101,8 +102,8 @@ def spark_kafka_jars(progress: Callable[[str], None] = announce) -> list[Path]:
 
 
 def delta_package() -> str:
-    """The Maven coordinates of Delta for the installed pyspark; 4.0.1 is the one that goes with Spark 4.0."""
-    return f"io.delta:delta-spark_2.13:{_tested_spark()}.1"
+    """The Maven coordinates of Delta for the installed pyspark."""
+    return DELTA_BY_SPARK[_tested_spark()]
 
 
 def spark_kafka_and_delta_jars(progress: Callable[[str], None] = announce) -> list[Path]:

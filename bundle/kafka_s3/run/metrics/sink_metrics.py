@@ -4,6 +4,7 @@ of the loop that counts, and passes everything on; and the memory.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -81,6 +82,12 @@ OPEN_AGE: Final = Instrument("kafka_s3_oldest_open_record_seconds", _GAUGE, "How
                              "by this run; 0 where there is none.", _TOPIC)  # fmt: skip
 DELAY: Final = Instrument("kafka_s3_delay_seconds", _GAUGE, "From a record's own time to its commit, in the last commit with records: half "
                           "of them took no longer (`quantile` 0.5), 95 % no longer (0.95).", ("sink", "quantile"))  # fmt: skip
+UNREAD: Final = Instrument("kafka_s3_unread_records", _GAUGE, "Records that no task has read yet, up to Kafka's heads at the last poll.",
+                           _TOPIC)  # fmt: skip
+CATCH_UP: Final = Instrument("kafka_s3_catch_up_seconds", _GAUGE, "Until a sink that is behind has read all that is in Kafka, at its pace; "
+                             "0 where it is not behind, infinite where more arrives than it reads.")  # fmt: skip
+CATCH_UP_RATE: Final = Instrument("kafka_s3_catch_up_records_per_second", _GAUGE, "Records that a sink behind reads, and that arrive, "
+                                  "in a second (`kind` is read or arriving).", ("sink", "kind"))  # fmt: skip
 PHASE: Final = Instrument("kafka_s3_phase", _GAUGE, "1 for what the sink does (starting, running, paused, stopped, failed), else 0.",
                           ("sink", "phase"))  # fmt: skip
 PROBLEMS: Final = Instrument("kafka_s3_problems", _GAUGE, "What is the matter now: things that fail and are tried again, topics that are "
@@ -109,7 +116,8 @@ MEMORY: Final = Instrument("kafka_s3_memory_bytes", _GAUGE, "Resident memory on 
                            "the Python processes of tasks. What forked processes share counts in each.", ("process",))  # fmt: skip
 
 INSTRUMENTS: Final = (
-    RECORDS, RECORDS_READ, FILES, BYTES, DEAD_LETTERS, LAG_RECORDS, LAG_SECONDS, OPEN_AGE, DELAY, PHASE, PROBLEMS, WARNINGS, LAST_ROUND,
+    RECORDS, RECORDS_READ, FILES, BYTES, DEAD_LETTERS, LAG_RECORDS, LAG_SECONDS, OPEN_AGE, DELAY, UNREAD,
+    CATCH_UP, CATCH_UP_RATE, PHASE, PROBLEMS, WARNINGS, LAST_ROUND,
     ROUND, REQUESTS, FAILED, RETRIES, STATES, STATE_BYTES, MEMORY,
 )  # fmt: skip
 
@@ -266,6 +274,7 @@ class SinkMetrics(Observer):
         for topic, one in waiting.items():
             labels = self._sink, topic
             yield Sample(LAG_RECORDS, labels, one.records)
+            yield Sample(UNREAD, labels, one.unread)
             yield Sample(LAG_SECONDS, labels, _seconds_since(one.unread_since_ms, now))
             yield Sample(OPEN_AGE, labels, _seconds_since(one.open_since_ms, now))
 
@@ -273,11 +282,25 @@ class SinkMetrics(Observer):
         for phase in Phase:
             yield Sample(PHASE, (self._sink, str(phase)), int(heartbeat.phase is phase))
         yield Sample(PROBLEMS, (self._sink,), int(heartbeat.troubled) + len(heartbeat.open_problems))
+        yield from self._catch_up_samples(heartbeat)
         if heartbeat.last_round_ms is not None:
             yield Sample(LAST_ROUND, (self._sink,), heartbeat.last_round_ms / 1000)
         if heartbeat.delay is not None:
             yield Sample(DELAY, (self._sink, "0.5"), heartbeat.delay.median_ms / 1000)
             yield Sample(DELAY, (self._sink, "0.95"), heartbeat.delay.slow_ms / 1000)
+
+    def _catch_up_samples(self, heartbeat: Heartbeat) -> Iterator[Sample]:
+        found = heartbeat.catch_up
+        if found is None:
+            yield Sample(CATCH_UP, (self._sink,), 0)
+            return
+        if found.until_ms is not None:
+            yield Sample(CATCH_UP, (self._sink,), max(found.until_ms - self._clock_ms(), 0) / 1000)
+        elif found.measured:
+            yield Sample(CATCH_UP, (self._sink,), math.inf)
+        for kind, rate in (("read", found.read_per_s), ("arriving", found.arriving_per_s)):
+            if rate is not None:
+                yield Sample(CATCH_UP_RATE, (self._sink, kind), rate)
 
 
 def _seconds_since(then_ms: int | None, now_ms: int) -> float:

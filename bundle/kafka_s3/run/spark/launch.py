@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from importlib.util import find_spec
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,8 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.table_names import TableName
-from kafka_s3.engine.log.report_form import outcome_of, outcome_text
+from kafka_s3.connect.naming.table_names import TableName, TableNames
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.table_guard.columns import TableColumns, read_columns
 from kafka_s3.followers.delta.copying import Append, SparkState, Values
@@ -50,6 +50,8 @@ from kafka_s3.model.protocols import Brokers, Observer
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, reports_of
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.failures import SHOWN, SPARK_ERRORS, python_reason
+from kafka_s3.run.spark.report_form import outcome_of, outcome_text
+from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.source import (
     DriverSource,
     ReadRanges,
@@ -67,7 +69,10 @@ from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
+    from delta.tables import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
+
+    from kafka_s3.followers.delta.maintain import Chores
 
 BUCKET: Final = "delta.spark.bucket.url"
 WIDENING: Final = "delta.enableTypeWidening"
@@ -75,13 +80,13 @@ NO_DELTA: Final = (
     "DATA_SOURCE_NOT_FOUND",
     "Failed to find the data source: delta",
     "DELTA_CONFIGURE_SPARK_SESSION",
-    "view `DETAIL`",
 )
 NO_FILE_SYSTEM: Final = ("No FileSystem for scheme", "ClassNotFoundException: Class org.apache.hadoop.fs.s3a")
 OVERTAKEN: Final = re.compile(r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent\w+Exception")
 HOW_TO_KNOW: Final = (
-    "This Spark knows no Delta. On Databricks it does; elsewhere start it with the package io.delta:delta-spark and the two settings of "
-    "Delta's quick start (spark.sql.extensions, spark.sql.catalog.spark_catalog), and with a catalog that outlives it."
+    "This Spark knows no Delta. On Databricks it does; elsewhere install Python's delta-spark, start Spark with the package "
+    "io.delta:delta-spark and the two settings of Delta's quick start (spark.sql.extensions, spark.sql.catalog.spark_catalog), and with a "
+    "catalog that outlives it."
 )
 HISTORY: Final = 1000
 _SINK: Final = re.compile(r'\{"kafka-s3":"([^"]*)"')
@@ -89,14 +94,20 @@ _GLOB: Final = re.compile(r"([\[\]{}*?\\])")
 
 
 class SparkCatalog:
-    """The catalog of a session. `bucket_url` is where this Spark finds the bucket."""
+    """The catalog of a session. `bucket_url` is where this Spark finds the bucket.
+
+    What is asked of a table goes through `delta.tables.DeltaTable`. Its builder takes no name with a catalog (`main.raw.orders`), so that
+    tables are registered by SQL and made by the DataFrame's writer; and appending is the DataFrame's own, for `DeltaTable` has no call.
+    """
 
     def __init__(self, spark: SparkSession, bucket_url: str) -> None:
         self._spark = spark
         self._bucket_url = bucket_url.rstrip("/")
 
     def knows_delta(self) -> bool:
-        """Whether Spark has Delta's SQL."""
+        """Whether Spark has Delta, with its extension, and Python its package. By SQL, for `DeltaTable` does not show the extension."""
+        if find_spec("delta") is None:
+            return False
         try:
             self._spark.sql("DESCRIBE HISTORY `kafka_s3_no_such_table` LIMIT 1")
         except ParseException:
@@ -112,8 +123,8 @@ class SparkCatalog:
     def location(self, name: TableName) -> str | None:
         """Where the table of that name lies, None where there is none. Raises TableError."""
         with _errors(name):
-            detail = self._detail(name)
-            return None if detail is None else str(detail["location"])
+            table = self._table(name)
+            return None if table is None else str(_detail(table)["location"])
 
     def register(self, name: TableName, location: str) -> None:
         """Gives the Delta table at a location that name, unless the name is taken. Raises TableError."""
@@ -123,17 +134,18 @@ class SparkCatalog:
     def state(self, name: TableName) -> SparkState | None:
         """The table as it is, None where there is none. Raises TableError."""
         with _errors(name):
-            detail = self._detail(name)
-            if detail is None:
+            table = self._table(name)
+            if table is None:
                 return None
-            columns = read_columns(self._spark.table(name.sql).schema.json())
+            detail, columns = _detail(table), read_columns(table.toDF().schema.json())
             widens = (detail["properties"] or {}).get(WIDENING, "false") == "true"
             return SparkState(str(detail["id"]), str(detail["location"]), columns if widens else columns.fixed())
 
     def sinks(self, name: TableName) -> set[str]:
         """The sinks that the table's latest history names. Raises TableError."""
         with _errors(name):
-            rows = self._spark.sql(f"DESCRIBE HISTORY {name.sql} LIMIT {HISTORY}").select("userMetadata").collect()
+            table = self._table(name)
+            rows = [] if table is None else table.history(HISTORY).select("userMetadata").collect()
         return {found[1] for row in rows if (found := _SINK.match(row["userMetadata"] or "")) is not None}
 
     def create(self, name: TableName, columns: TableColumns, partition_by: Sequence[str]) -> None:
@@ -157,15 +169,79 @@ class SparkCatalog:
         given = [F.lit(value).cast(types[name].dataType).alias(name) for name, value in values]
         return self._spark.read.schema(_schema(append.columns)).parquet(*paths).select("*", *given)
 
-    def _detail(self, name: TableName) -> Any:
+    def maintain(self, name: TableName, chores: Chores) -> CopyFigures | None:
+        """Compacts the table and deletes what it replaced so long ago, as asked for; None where there is none. Raises TableError."""
+        with _errors(name):
+            table = self._table(name)
+            if table is None:
+                return None
+            if "optimize" in chores.steps:
+                table.optimize().executeCompaction()
+            if "vacuum" in chores.steps:
+                table.vacuum(chores.hours)
+            return _figures(table)
+
+    def figures(self, name: TableName) -> CopyFigures | None:
+        """How large the table is, None where there is none. Raises TableError."""
+        with _errors(name):
+            table = self._table(name)
+            return None if table is None else _figures(table)
+
+    def _table(self, name: TableName) -> DeltaTable | None:
+        """The table, None where there is none. Raises TableRefused where it is one of another format."""
+        from delta.tables import DeltaTable
+
         if not self._spark.catalog.tableExists(name.sql):
             return None
-        [detail] = self._spark.sql(f"DESCRIBE DETAIL {name.sql}").collect()
-        if detail["format"] != "delta":
-            raise TableRefused(
-                f"{name} is a table of format {detail['format']}, not Delta. Set another delta.table.name."
-            )
-        return detail
+        try:
+            return DeltaTable.forName(self._spark, name.sql)
+        except AnalysisException as error:
+            if "DELTA_MISSING_DELTA_TABLE" not in str(error) and "is not a Delta table" not in str(error):
+                raise
+            raise TableRefused(f"{name} is no Delta table. Set another delta.table.name.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFigures:
+    """The size of a table that Spark wrote."""
+
+    version: int
+    files: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"version {self.version}, {self.files:,} files, {self.bytes:,} bytes"
+
+
+def maintained_copies(
+    settings: Settings, topics: Sequence[str], chores: Chores, *, dry_run: bool
+) -> Iterator[tuple[str, str | TableError | None]]:
+    """Maintains the tables that Spark writes, or only looks at them: per topic what there is now, None for no table, or what was refused.
+
+    Raises ConfigError where the Spark that is there knows no Delta.
+    """
+    catalog = _catalog(settings, spark_session(name=f"kafka-s3 maintenance of {settings.name}"))
+    names = TableNames(settings.text("delta.table.name"))
+    if catalog is None:
+        return
+    for topic in topics:
+        try:
+            name = names.of(topic)
+            found = catalog.figures(name) if dry_run else catalog.maintain(name, chores)
+        except TableError as error:
+            yield topic, error
+        else:
+            yield topic, None if found is None else f"{name}, {found}"
+
+
+def _figures(table: DeltaTable) -> CopyFigures:
+    detail, [newest] = _detail(table), table.history(1).select("version").collect()
+    return CopyFigures(int(newest["version"]), int(detail["numFiles"]), int(detail["sizeInBytes"]))
+
+
+def _detail(table: DeltaTable) -> Any:
+    [detail] = table.detail().collect()
+    return detail
 
 
 def _schema(columns: TableColumns) -> StructType:
@@ -190,6 +266,12 @@ def _errors(name: TableName) -> Iterator[None]:
     """Spark's errors as ours, on one line."""
     try:
         yield
+    except ImportError as error:
+        raise TableRefused(f"{name}: {HOW_TO_KNOW}") from error
+    except TypeError as error:
+        if "JavaPackage" not in str(error):  # the JVM has no class of Delta
+            raise
+        raise TableRefused(f"{name}: {HOW_TO_KNOW}") from error
     except SPARK_ERRORS as error:
         raise table_error(name, error) from error
 

@@ -104,7 +104,7 @@ def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    if _is_given():
+    if is_given():
         return SparkSession.builder.appName(name).getOrCreate()
     return local_session(name=name, cores=cores, jvm=jvm)
 
@@ -116,7 +116,7 @@ def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | N
     It raises what the session would raise. One that no session took ends with the body. It waits for no download: on a machine's first
     start the session starts the JVM.
     """
-    if _is_given():
+    if is_given():
         yield None
         return
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
@@ -152,7 +152,7 @@ def _made_before() -> bool:
     return spark_classes().was_tried(find_java())
 
 
-def _is_given() -> bool:
+def is_given() -> bool:
     """Whether the surroundings have a session, or say where it is."""
     return not {"SPARK_REMOTE", "SPARK_ENV_LOADED", "DATABRICKS_RUNTIME_VERSION"}.isdisjoint(os.environ)
 

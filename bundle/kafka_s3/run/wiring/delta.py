@@ -102,12 +102,13 @@ def written_by_spark(settings: Settings) -> bool:
 
 
 def why_not_maintained(settings: Settings) -> str | None:
-    """Why the sink has no tables that are maintained from here, for a person; None: it may have some."""
+    """Why the sink has no tables that are maintained without Spark, for a person; None: it may have some."""
     if not settings.flag("delta.enable"):
         return f"{settings.name} keeps no Delta tables (delta.enable=false)."
     if written_by_spark(settings):
         names = settings.text("delta.table.name")
-        return f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM {names} there."
+        where = f"run jobs/maintain_tables.py on it, or OPTIMIZE and VACUUM {names} there."
+        return f"{settings.name} leaves its tables to Spark (delta.writer=spark): {where}"
     return None
 
 

@@ -113,9 +113,10 @@ def _glue_tables(settings: Settings, around: Surroundings) -> Follower | None:
     if not database:
         return None
     from kafka_s3.followers.glue import GlueCatalog, GlueTables  # loads botocore
+    from kafka_s3.store.s3 import aws_client
 
     options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
-    catalog = GlueCatalog(database, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
+    catalog = GlueCatalog(database, aws_client("glue", options, endpoint))
 
     def table_of(objects: TopicObjects) -> ExternalTable:
         return table_in_bucket(settings, around.store, objects, bucket=options.bucket)
@@ -192,10 +193,9 @@ def _notifier(settings: Settings) -> Notifier:
     if name == "webhook":
         return Webhook(target)
     if name in ("sns", "sqs"):
-        from kafka_s3.store.credentials import aws_client
+        from kafka_s3.store.s3 import aws_client
 
-        options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
-        client = aws_client(name, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
+        client = aws_client(name, store_options(settings), settings.text("aws.endpoint.url") or None)
         return SnsTopic(client, target) if name == "sns" else SqsQueue(client, target)
     found: Notifier = entry_points(group=NOTIFICATION_GROUP)[name].load()(settings)
     return found

@@ -21,7 +21,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.delta import table_layout
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.s3 import S3Store
+from kafka_s3.store.s3 import S3Store, aws_client
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -149,10 +149,8 @@ def _opened(settings: Settings, kind: str, name: str, properties: dict[str, Any]
     if kind == "glue":
         from pyiceberg.catalog.glue import GlueCatalog
 
-        from kafka_s3.store.credentials import aws_client
-
         options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
-        client = aws_client("glue", region=options.region, endpoint_url=endpoint, credentials=options.credentials)
+        client = aws_client("glue", options, endpoint)
         return GlueCatalog(name, client=client, **properties)
     if kind == "hive":
         from pyiceberg.catalog.hive import HiveCatalog

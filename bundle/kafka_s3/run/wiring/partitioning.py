@@ -67,12 +67,17 @@ def uses_time(settings: Settings) -> bool:
     return settings.text("partitioner.class") in TIME_PARTITIONERS
 
 
+def _needs_times(settings: Settings) -> bool:
+    """Whether rotation or the directories look at the records' times: a plugin says for itself whether it does."""
+    return rotates_by_time(settings) or _chosen_partitioner(settings).uses_time
+
+
 def fields(settings: Settings) -> list[tuple[str, ...]]:
     """The paths that extractor and partitioner look at."""
     names: list[str] = []
     if settings.text("partitioner.class") in FIELD_PARTITIONERS:
         names += settings.names("partition.field.name")
-    if rotates_by_time(settings) and settings.text("timestamp.extractor") == "RecordField":
+    if _needs_times(settings) and settings.text("timestamp.extractor") == "RecordField":
         names.append(settings.text("timestamp.field"))
     return [tuple(name.split(".")) for name in names]
 
@@ -81,7 +86,7 @@ def extractor(settings: Settings) -> TimestampExtractor | None:
     """Where the records' times come from, None where nothing asks for them."""
     if settings.text("format.class") == BLOCK_GZIP_FORMAT:
         return RecordTimestamp() if settings.number("block.gzip.file.interval.ms") > 0 else None
-    if not rotates_by_time(settings):
+    if not _needs_times(settings):
         return None
     match settings.text("timestamp.extractor"):
         case "Record":

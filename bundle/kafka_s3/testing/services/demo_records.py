@@ -13,8 +13,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fastavro import parse_schema, schemaless_writer
-
 from kafka_s3.model.protocols import Message
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 
@@ -174,6 +172,8 @@ def shipment_records(
     """
     chance = random.Random(seed)
     broken = set(chance.sample(range(count), k=min(count, max(round(count * malformed), 3 if malformed else 0))))
+    from fastavro import parse_schema  # here: `kafka-s3 demo --help` needs no extra
+
     writers = [parse_schema(dict(version)) for version in VERSIONS]
     for number in range(count):
         shipment = _shipment(number, count, chance)
@@ -208,6 +208,8 @@ def _version(share: float, chance: random.Random) -> int:
 
 
 def _framed(schema_id: int, writer: Any, shipment: Mapping[str, Any]) -> bytes:
+    from fastavro import schemaless_writer
+
     out = io.BytesIO()
     out.write(b"\x00" + schema_id.to_bytes(4, "big"))
     schemaless_writer(out, writer, shipment)

@@ -42,6 +42,10 @@ class SparkWorld(TableWorld):
         as_objects(self.s3.folder / self.bucket)
         return rows
 
+    def bytes(self) -> int:
+        """The size of the table's files."""
+        return int(self.sql("DESCRIBE DETAIL TABLE_")[0].sizeInBytes)
+
     def history(self) -> list[dict[str, Any]]:
         """What the sink wrote into the table's history, oldest first."""
         rows = self.sql("DESCRIBE HISTORY TABLE_")

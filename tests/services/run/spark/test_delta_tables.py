@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from delta.tables import DeltaTable, IdentityGenerator
 
+from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
+from kafka_s3.model.errors import TableRefused
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.spark.launch import maintained_copies
 from kafka_s3.store.faults import Moment
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.services.run.spark.delta_spark_world import SparkWorld, numbered
@@ -138,6 +141,34 @@ def test_whoever_dies_or_loses_the_places_appends_nothing_twice(world: SparkWorl
     assert world.numbers() == list(range(7))
     assert len(world.history()) == 3
     assert world.warnings.texts == []
+
+
+def test_a_copy_is_compacted_and_vacuumed_by_spark_and_the_sink_goes_on(world: SparkWorld) -> None:
+    for n in range(3):
+        world.add({"n": n})
+        world.run() if n == 0 else world.sink.poll_and_commit()
+        world.sink.drain(close=Reason.FLUSH_NOW)
+    chores = Chores({MaintenanceStep.OPTIMIZE, MaintenanceStep.VACUUM})
+    [(topic, before)] = maintained_copies(world.settings, ["orders"], chores, dry_run=True)
+    assert (topic, before) == ("orders", f"{world.schema}.orders, version 3, 3 files, {world.bytes():,} bytes")
+    [(_, after)] = maintained_copies(world.settings, ["orders"], chores, dry_run=False)
+    assert str(after).startswith(f"{world.schema}.orders, version 6, 1 files, ")  # VACUUM has two entries of its own
+    world.add({"n": 3})
+    assert world.sink.poll_and_commit()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert world.numbers() == [0, 1, 2, 3]
+    assert world.warnings.texts == []
+    keep_less = Chores({MaintenanceStep.VACUUM}, 1)
+    [(_, refused)] = maintained_copies(world.settings, ["orders"], keep_less, dry_run=False)
+    assert isinstance(refused, TableRefused)
+    assert "such a low retention" in str(refused)
+
+
+def test_a_table_of_another_format_is_refused_by_its_name(world: SparkWorld) -> None:
+    world.sql("CREATE TABLE TABLE_ USING PARQUET AS SELECT 1 AS n")
+    world.add(*numbered(0, 1))
+    world.run()
+    assert f"{world.schema}.orders is no Delta table. Set another delta.table.name." in world.warnings.texts[-1]
 
 
 @pytest.mark.nightly

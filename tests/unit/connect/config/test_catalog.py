@@ -6,10 +6,14 @@ import pytest
 
 from kafka_s3.cli.configuration import lines
 from kafka_s3.connect.config.catalog import catalog, entry, example_of
+from kafka_s3.connect.config.classes import CONNECTORS
+from kafka_s3.connect.config.dialects.spelling import ORIGINAL, SUCCESSOR
 from kafka_s3.connect.config.option import InvalidValue, OptionStatus, parse
 from kafka_s3.connect.config.references import has_reference
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import ConfigError
+from tests.support.memory_world import BASE
+from tests.support.repository import ROOT
 
 NAMES = ["S3SinkConnector", "S3_SINK", "Block-GZIP"]
 
@@ -50,6 +54,35 @@ def test_a_description_says_all_that_the_table_knows() -> None:
         "flush.size\n    type int; default 1000; since 0.1.0\n    As self-managed, with a default.\n    example flush.size=1000"
     ) in text
     assert "format.class" not in text.split("Required")[1].split("\n")[0]
+
+
+@pytest.mark.parametrize("java", [*CONNECTORS, ORIGINAL, SUCCESSOR])
+def test_each_class_that_runs_is_described_with_the_keys_that_it_requires(java: str) -> None:
+    found = entry(java)
+    assert found.connector == java
+    problems = validate({"connector.class": java}).problems
+    assert found.required() == {one.key for one in problems if "is required" in one.rule}
+    assert found.required() <= {option.key for option in found.options}
+    assert ("value.converter" in found.required()) is (java not in (SUCCESSOR, "S3_SINK"))
+
+
+@pytest.mark.parametrize(
+    ("key", "group"),
+    [
+        ("partitioner.class", "partitioners"),
+        ("format.class", "formats"),
+        ("transforms.a.type", "transforms"),
+    ],
+)
+def test_a_java_class_of_ones_own_is_refused_with_the_way_of_entry_points(key: str, group: str) -> None:
+    problems = validate({**BASE, "flush.size": "1", "transforms": "a", key: "com.acme.Mine"}).problems
+    (remedy,) = (one.remedy for one in problems if one.key == key and one.value == "com.acme.Mine")
+    page = f"docs/own-{group}.md"
+    assert (
+        f"No Java class is loaded: write your own in Python, and name it by its entry point of kafka_s3.{group} ({page})."
+        in remedy
+    )
+    assert (ROOT / page).exists()
 
 
 def test_a_connector_is_found_by_its_class_and_others_are_not() -> None:

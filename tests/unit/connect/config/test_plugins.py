@@ -181,6 +181,25 @@ def test_a_partitioner_of_times_gets_the_records_times_and_wants_some_that_can_b
     assert list(world.objects()) == ["topics/orders/day=1970-01-02/orders+0+0000000000.json"]
 
 
+@pytest.mark.parametrize("strict", ["false", "true"])
+@pytest.mark.parametrize(
+    ("extractor", "value", "day"),
+    [
+        ({"timestamp.extractor": "Record"}, b"{}", "1970-01-02"),
+        ({"timestamp.extractor": "RecordField", "timestamp.field": "at"}, b'{"at": 259200000}', "1970-01-04"),
+    ],
+)
+def test_a_partitioner_of_times_gets_times_whatever_rotates_files(
+    installs: Installs, strict: str, extractor: dict[str, str], value: bytes, day: str
+) -> None:
+    installs(TIMED)
+    config = {"partitioner.class": "by_hash", "flush.size": "1", "compatibility.strict": strict}
+    world = World({**config, **extractor})
+    world.kafka.add(ORDERS, MemoryRecord(0, 86_400_000, None, value))
+    world.start().poll_and_commit()
+    assert list(world.objects()) == [f"topics/orders/day={day}/orders+0+0000000000.json"]
+
+
 TRANSFORM = """
 from kafka_s3.connect.config.option import Option, Type
 from kafka_s3.connect.config.plugins import options

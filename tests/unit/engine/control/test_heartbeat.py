@@ -10,18 +10,22 @@ from typing import Any
 import pytest
 
 from kafka_s3.connect.config.settings import masking
+from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.heartbeat import (
+    STATES,
+    WHY_LIMIT,
     Delay,
     Heartbeat,
     HeartbeatWriter,
     Limits,
     Phase,
+    StateSince,
     Tally,
     beating,
     may_replace,
     read_heartbeat,
 )
-from kafka_s3.engine.control.status import SinkSnapshot, SinkState, check_line, health
+from kafka_s3.engine.control.status import SinkSnapshot, SinkState, check_line, health, own_state, state_history
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
@@ -39,7 +43,7 @@ WHOLE = Heartbeat(
     "orders", "run-1", "host", 7, "0.1.0", started_ms=1, interval_ms=1000, phase=Phase.PAUSED, beat_ms=5000, driver="host/1", epoch=3,
     version=9, last_round_ms=4, lag={ORDERS: 5, OTHER: 0}, lag_grew=2, troubled=True, warning="w", warned_ms=3, failure="f",
     request="r", flushed="x", open_problems=("topic clicks is not in Kafka",), recent=Tally(60_000, 4, 3, 1), hours=(Tally(0, 9, 9),),
-    delay=Delay(1, 2), limits=Limits(5, 6, 0.5),
+    delay=Delay(1, 2), limits=Limits(5, 6, 0.5), catch_up=CatchUp(1, 2, 3.5, None, 9), states=(StateSince(7, "DEGRADED", "why"),),
 )  # fmt: skip
 
 
@@ -96,6 +100,8 @@ def test_a_damaged_heartbeat_is_named_with_its_key(store: MemoryStore, content: 
         {"warning": 7},
         {"recent": {"read": []}},
         {"delay": "x"},
+        {"catch_up": {"since_ms": "x", "unread": 1}},
+        {"states": [{"at_ms": 1, "state": 7}]},
     ],
 )
 def test_a_heartbeat_of_other_types_is_damaged_and_ends_no_command(store: MemoryStore, forged: dict[str, Any]) -> None:
@@ -219,7 +225,7 @@ def test_what_cannot_follow_the_log_is_told_and_leaves_the_sinks_work_and_lag_as
         {ORDERS: 7}, clock(), behind=["Delta tables: the table of orders does not follow since 10:00"]
     )
     heartbeat_writer.beat()
-    found = said(store)
+    found = shown(store)
     assert (found.troubled, found.warning) == (False, "Delta tables: orders refuses.")
     assert found.behind == ("Delta tables: the table of orders does not follow since 10:00",)
     known = SinkSnapshot("orders", LogState(3, 1, totals=Totals(read=1)), heartbeat=found, seen_ms=clock())
@@ -340,3 +346,62 @@ def test_no_secret_and_no_foreign_text_gets_into_the_bucket(store: MemoryStore, 
     assert b"canary" not in stored
     assert shown(store).warning == "refused: ****"
     assert shown(store).failure.startswith("ValueError, ")
+
+
+def states_of(store: MemoryStore) -> list[tuple[int, str, str]]:
+    return [(one.at_ms, one.state, one.why) for one in shown(store).states]
+
+
+def test_the_states_of_a_sink_are_kept_over_runs_and_silence(store: MemoryStore, clock: Clock) -> None:
+    first = pulse_of(store, clock, judge=own_state)
+    first.started(Start("orders", 1, 0, Totals(1, 1), 1, 0, polled_ms=1000))
+    first.doing(Phase.RUNNING, "")
+    for clock.now, problems in (
+        (2000, ()),
+        (3000, ("topic clicks is not in Kafka",)),
+        (4000, ("another",)),
+        (5000, ()),
+    ):
+        first.worked({ORDERS: 0}, clock.now, open_problems=problems)
+        first.beat()
+    clock.now = 60_000  # it was killed, and nobody wrote
+    second = pulse_of(store, clock, judge=own_state)
+    second.remember()
+    second.started(Start("orders", 2, 0, Totals(1, 1), 1, 0, polled_ms=1000))
+    second.doing(Phase.RUNNING, "")
+    second.beat()
+    clock.now = 70_000
+    second.ended(RecordError("broken"))
+    second.beat()
+    found = states_of(store)
+    assert [(at, state) for at, state, _ in found] == [
+        (2000, "RUNNING"), (3000, "DEGRADED"), (5000, "RUNNING"), (8000, "STALE"), (60_000, "RUNNING"), (70_000, "FAILED"),
+    ]  # fmt: skip
+    assert found[1][2] == "topic clicks is not in Kafka"
+    assert "broken" in found[-1][2]
+    known = SinkSnapshot("orders", heartbeat=shown(store), seen_ms=80_000)
+    assert health(known).since_ms == 70_000
+
+
+def test_a_sink_that_fell_silent_is_stale_since_its_third_missing_heartbeat(store: MemoryStore, clock: Clock) -> None:
+    writer = pulse_of(store, clock, judge=own_state)
+    writer.started(Start("orders", 1, 0, Totals(1, 1), 1, 0, polled_ms=1000))
+    writer.doing(Phase.RUNNING, "")
+    writer.beat()
+    known = SinkSnapshot("orders", heartbeat=shown(store), seen_ms=100_000)
+    assert (health(known).state, health(known).since_ms) == (SinkState.STALE, 4000)
+    assert [one.state for one in state_history(known)] == ["RUNNING", "STALE"]
+
+
+def test_the_history_of_states_is_bounded_in_bytes(store: MemoryStore, clock: Clock) -> None:
+    writer = pulse_of(store, clock, judge=own_state)
+    writer.started(Start("orders", 1, 0, Totals(1, 1), 1, 0, polled_ms=1000))
+    writer.doing(Phase.RUNNING, "")
+    for number in range(3 * STATES):
+        clock.now += 1000
+        writer.worked({}, clock.now, open_problems=["x" * 5000] if number % 2 else [])
+        writer.beat()
+    found = shown(store).states
+    assert len(found) == STATES
+    assert max(len(one.why) for one in found) == WHY_LIMIT
+    assert found[-1].at_ms == clock.now

@@ -72,11 +72,7 @@ def beat(**changes: object) -> SinkSnapshot:
         (beat(phase=Phase.PAUSED, beat_ms=NOW - 30_001), SinkState.STALE, "30 s ago"),
         (beat(epoch=1, beat_ms=0), SinkState.STALE, "another driver, without heartbeat"),
         (replace(KNOWN, heartbeat=None), SinkState.UNKNOWN, "no heartbeat"),
-        (
-            beat(open_problems=("topic clicks is not in Kafka",)),
-            SinkState.DEGRADED,
-            "works. Topic clicks is not in Kafka.",
-        ),
+        (beat(open_problems=("topic clicks is not in Kafka",)), SinkState.DEGRADED, "Topic clicks is not in Kafka."),
         (
             beat(phase=Phase.PAUSED, open_problems=("topic clicks is not in Kafka",)),
             SinkState.PAUSED,
@@ -91,15 +87,15 @@ def beat(**changes: object) -> SinkSnapshot:
         (
             beat(phase=Phase.STOPPED, recent=Tally(0, 10**6, 1, 10**6 - 1)),
             SinkState.DEGRADED,
-            "ended cleanly 2 s ago. 99.99% of",
+            "more than 5.00% (health.deadletter.max.ratio). Ended cleanly 2 s ago.",
         ),
         (beat(recent=Tally(0, 10, 0, 10), limits=Limits(dead_letters=None)), SinkState.RUNNING, "works."),
-        (beat(delay=Delay(1, 61_000), limits=Limits(delay_ms=60_000)), SinkState.DEGRADED, "1 min old and more"),
+        (beat(delay=Delay(1, 61_000), limits=Limits(delay_ms=60_000)), SinkState.DEGRADED, "1 min 1 s old and more"),
         (beat(delay=Delay(1, 60_000), limits=Limits(delay_ms=60_000)), SinkState.RUNNING, "works."),
         (beat(limits=Limits(lag=6)), SinkState.DEGRADED, "Its lag is 7, more than 6."),
         (beat(limits=Limits(lag=7)), SinkState.RUNNING, "works."),
         (beat(limits=Limits(lag=7), lag={}, looked_ms=None), SinkState.DEGRADED, "Its lag is unknown."),
-        (replace(KNOWN, damage="Entry 7 is damaged.", log=None), SinkState.DEGRADED, "works. Entry 7 is damaged."),
+        (replace(KNOWN, damage="Entry 7 is damaged.", log=None), SinkState.DEGRADED, "Entry 7 is damaged."),
         (replace(beat(beat_ms=0), damage="Entry 7 is damaged.", log=None), SinkState.STALE, "Entry 7 is damaged."),
         (SinkSnapshot("orders", damage="Commit entry x is damaged."), SinkState.UNKNOWN, "damaged"),
     ],
@@ -178,7 +174,17 @@ def test_no_lag_of_a_partition_is_reported_only_while_somebody_looks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ms", "text"), [(-5, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (7_200_000, "2 h"), (200_000_000, "2 d")]
+    ("ms", "text"),
+    [
+        (-5, "0 s"),
+        (59_999, "59 s"),
+        (60_000, "1 min"),
+        (7_200_000, "2 h"),
+        (200_000_000, "2 d 7 h"),
+        (7_140_000, "1 h 59 min"),
+        (36_000_000, "10 h"),
+        (43_100_000, "11 h"),
+    ],
 )
 def test_ages_read_well(ms: int, text: str) -> None:
     assert age(ms) == text

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 
+import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, Phase
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import Requests, took
@@ -67,6 +70,7 @@ def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -
     found = read(metrics)
     assert found["kafka_s3_dead_letters_total{VALUE_CONVERTER,orders}"] == 0, "there before the first one"
     assert found["kafka_s3_lag_records{orders}"] == 3
+    assert found["kafka_s3_unread_records{orders}"] == 3
     assert found["kafka_s3_lag_seconds{orders}"] == 5
     assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 0
     world.now += 60_000
@@ -76,6 +80,7 @@ def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -
     assert world.sink.poll_and_commit()
     found = read(metrics)
     assert found["kafka_s3_lag_records{orders}"] == 5, "open files are no objects"
+    assert found["kafka_s3_unread_records{orders}"] == 2, "too few to be read yet"
     assert found["kafka_s3_lag_seconds{orders}"] == 0
     assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 7
     world.add(range(5, 101))
@@ -115,10 +120,28 @@ def test_memory_is_that_of_this_process_and_those_below() -> None:
 def test_a_report_brings_the_requests_of_its_task() -> None:
     from dataclasses import replace
 
-    from kafka_s3.engine.log.report_form import outcome_of, outcome_text
     from kafka_s3.model.tasks import TaskReport
+    from kafka_s3.run.spark.report_form import outcome_of, outcome_text
 
     sent = Requests({"upload_part": took(0.3).plus(took(900.0))}, {"upload_part": 2}, again=2)
     report = replace(TaskReport(ORDERS, 0, 0, 0), requests=sent)
     assert outcome_of(outcome_text(report)).requests == sent
     assert json.loads(outcome_text(report))["requests"]["durations"]["upload_part"]["seconds"] == 900.3
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "seconds"),
+    [
+        (None, 0),
+        (CatchUp(0, 9, 3.0, 1.0, 14_000), 4),
+        (CatchUp(0, 9, 3.0, 4.0, None), math.inf),
+        (CatchUp(0, 9), None),
+    ],
+)
+def test_how_long_a_sink_needs_to_catch_up_is_a_metric(catch_up: CatchUp | None, seconds: float | None) -> None:
+    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: 10_000)
+    metrics.attach(lambda: Heartbeat("orders", "run", "host", 1, "0", 0, 1000, catch_up=catch_up), Requests)
+    found = read(metrics)
+    assert found.get("kafka_s3_catch_up_seconds{}") == seconds
+    rate = None if catch_up is None else catch_up.arriving_per_s
+    assert found.get("kafka_s3_catch_up_records_per_second{arriving}") == rate

@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 
 from kafka_s3.run.java.cache import LocalServiceError, cache_folder, new_folder
 from kafka_s3.run.java.jars import (
+    DELTA_BY_SPARK,
     TESTED_SPARK,
     delta_package,
     ivy_file,
@@ -16,6 +17,7 @@ from kafka_s3.run.java.jars import (
     module_name,
     trust_store_options,
 )
+from tests.support.smoke import PYTHONS, SPARKS
 
 
 def test_the_ivy_file_names_what_to_fetch_and_what_to_leave_out() -> None:
@@ -46,6 +48,8 @@ def test_the_connectors_are_those_of_the_installed_sparks_minor_version(monkeypa
     monkeypatch.setattr("kafka_s3.run.java.jars.version", lambda package: "4.0.9")
     assert kafka_package() == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
     assert delta_package() == "io.delta:delta-spark_2.13:4.0.1"
+    monkeypatch.setattr("kafka_s3.run.java.jars.version", lambda package: "4.2.1")
+    assert delta_package() == "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 
 @pytest.mark.parametrize("installed", ["4.1.0", "4.3.1", "3.5.6"])
@@ -54,7 +58,7 @@ def test_a_spark_that_is_not_tested_is_refused_with_those_that_are(
 ) -> None:
     monkeypatch.setattr("kafka_s3.run.java.jars.version", lambda package: installed)
     with pytest.raises(
-        LocalServiceError, match=rf"pyspark {installed} is installed.*tested is Spark 4\.0: pip install"
+        LocalServiceError, match=rf"pyspark {installed} is installed.*tested is Spark 4\.0 and 4\.2: pip install"
     ):
         kafka_package()
 
@@ -66,10 +70,20 @@ def test_the_tested_sparks_are_those_that_the_extras_install() -> None:
         for extra in ("spark", "delta")
         for requirement in map(Requirement, extras[extra])
     }
-    for package in ("pyspark", "delta-spark"):
-        assert [
-            minor for minor in ("3.5", "4.0", "4.1", "4.2", "4.3", "5.0") if f"{minor}.5" in bounds[package]
-        ] == list(TESTED_SPARK)
+    minors = ("3.5", "4.0", "4.1", "4.2", "4.3", "5.0")
+    assert [minor for minor in minors if f"{minor}.5" in bounds["pyspark"]] == list(TESTED_SPARK) == list(SPARKS)
+    for coordinates in DELTA_BY_SPARK.values():
+        assert coordinates.rpartition(":")[2] in bounds["delta-spark"]
+
+
+def test_the_pythons_of_the_matrix_are_those_that_the_package_names() -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [
+        name.rpartition(" ")[2]
+        for name in project["classifiers"]
+        if name.startswith("Programming Language :: Python :: 3.")
+    ]
+    assert named == list(PYTHONS)
 
 
 def test_a_folder_whose_filling_fails_never_appears(tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ def managed_cloud_translation(texts: Mapping[str, str], worker: Mapping[str, str
             *(_codec_of_other_format(texts) if "compression.codec" not in at_fault else ()),
             *_formats_that_do_not_meet(texts),
         ]
+    if not at_fault & {"input.key.format", "output.keys.format", "store.kafka.keys"}:
+        problems += _keys_that_are_no_bytes(texts)
     at_fault = {problem.key for problem in problems}
     failed = {key for cloud in at_fault for key in AFFECTS.get(cloud, (cloud,))}
     out = {key: text for key, text in texts.items() if key not in AFFECTS and key not in REPLACED}
@@ -180,6 +182,27 @@ def _formats_that_do_not_meet(texts: Mapping[str, str]) -> Iterator[Problem]:
         yield Problem("output.data.format", None, rule, "Use output.data.format=JSON, or an input with a schema.")
 
 
+def _keys_that_are_no_bytes(texts: Mapping[str, str]) -> Iterator[Problem]:
+    given, made = _key_format(texts), texts.get("output.keys.format", "").strip()
+    stored = texts.get("store.kafka.keys", "").strip().lower() == "true"
+    if stored and made == "BYTES" and given in _INPUTS and given != "BYTES":
+        rule = f"BYTES takes input.key.format=BYTES only: keys of {given} are none, and each record would be a dead letter."
+        yield Problem(
+            "output.keys.format", None, rule, "Set input.key.format=BYTES (the same bytes, as they are), or use JSON."
+        )
+
+
+def _key_format(texts: Mapping[str, str]) -> str:
+    """How keys are read. Where nobody says so and they are stored as bytes, as bytes: those of a text are the text's own."""
+    given, row = texts.get("input.key.format", "").strip(), CLOUD["input.key.format"]
+    as_bytes = texts.get("output.keys.format", "").strip() == "BYTES" and not _by_key(texts)
+    return given or ("BYTES" if as_bytes else str(row.default))
+
+
+def _by_key(texts: Mapping[str, str]) -> bool:
+    return texts.get("partitioner.class", "").strip() == "key"
+
+
 def _fixed() -> dict[str, str]:
     return {
         "storage.class": next(iter(STORAGES)),
@@ -211,6 +234,7 @@ def _brokers(texts: Mapping[str, str]) -> dict[str, str]:
 
 def _formats(texts: Mapping[str, str]) -> dict[str, str]:
     given = {key: texts.get(key, "").strip() or str(CLOUD[key].default or "") for key in AFFECTS if key in CLOUD}
+    given["input.key.format"] = _key_format(texts)
     codec = given["compression.codec"].rpartition(" ")[2]
     return {
         "value.converter": _converter(given["input.data.format"]),

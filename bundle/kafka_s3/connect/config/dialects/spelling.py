@@ -73,6 +73,22 @@ REPLACED: Final[Mapping[str, str]] = {
     "format.class": "format",
 }
 """Self-managed keys that this spelling does not have, and what it has instead."""
+_FLUSHED = "Files are closed by offset.flush.interval.ms, compressed_file_size, flush.interval.ms and flush.idle.ms."
+_NAMED = "Files are called <prefix>/<date>/<topic>-<partition>-<offset>.gz: s3.prefix is the part that can be chosen."
+_LINES = "Files are gzip of records by format and format.*.delimiter."
+IDLE: Final[Mapping[str, str]] = {
+    "flush.size": _FLUSHED,
+    "topics.dir": _NAMED,
+    "directory.delim": _NAMED,
+    "file.delim": _NAMED,
+    "s3.compression.type": _LINES,
+    "s3.compression.level": _LINES,
+    "avro.codec": _LINES,
+    "parquet.codec": _LINES,
+    "format.bytearray.extension": _LINES,
+    "format.bytearray.separator": _LINES,
+}
+"""Self-managed keys that could be taken for keys of this spelling, and do nothing in it; what does it instead."""
 PAD_WIDTH: Final = "filename.offset.zero.pad.width"
 TEXT_ONLY: Final = ("format.value.delimiter", "format.value.encoding", "format.key.delimiter", "format.key.encoding")
 ORIGINAL: Final = "com.deviantart.kafka_connect_s3.S3SinkConnector"
@@ -97,7 +113,8 @@ def block_gzip_translation(texts: Mapping[str, str]) -> SpelledConfig:
     failed = frozenset(names.get(key, key) for key in at_fault)
     out = _renamed(texts, names) | _converters(texts, dialect) | _fixed(texts, dialect)
     kept = {key: text for key, text in out.items() if key not in failed}
-    return SpelledConfig(kept, problems, failed, {ours: theirs for theirs, ours in names.items()})
+    spelled = {ours: theirs for theirs, ours in names.items()}
+    return SpelledConfig(kept, problems, failed, spelled, tuple(_without_effect(texts)))
 
 
 def _dialect(texts: Mapping[str, str]) -> str | None:
@@ -138,6 +155,12 @@ def _foreign(texts: Mapping[str, str]) -> Iterator[Problem]:
     if PAD_WIDTH in texts:
         rule = "is not a key of the Block-GZIP spelling, whose names give partitions 5 digits and offsets 12."
         yield Problem(PAD_WIDTH, None, rule, "Leave it out.")
+
+
+def _without_effect(texts: Mapping[str, str]) -> Iterator[Problem]:
+    for key, instead in IDLE.items():
+        if key in texts:
+            yield Problem(key, None, "has no effect in the Block-GZIP spelling.", instead)
 
 
 def _mismatched(texts: Mapping[str, str]) -> Iterator[Problem]:

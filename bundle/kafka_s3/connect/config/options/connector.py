@@ -11,7 +11,9 @@ from kafka_s3.connect.config.classes import (
     CONNECTORS,
     CREDENTIALS,
     EXTRACTORS,
+    FORMAT_GROUP,
     FORMATS,
+    PARTITIONER_GROUP,
     PARTITIONERS,
     STORAGES,
     registered_formats,
@@ -110,7 +112,7 @@ ROTATION: Final = (
 FORMAT: Final = (
     Option("format.class", Type.CLASS, None, "Format of the objects. Also the name of a format that an installed package registers "
            "under the entry point group `kafka_s3.formats`.", OptionGroup.FORMAT, required=True,
-           valid=KnownClass(FORMATS, registered_formats)),
+           valid=KnownClass(FORMATS, registered_formats, group=FORMAT_GROUP)),
     Option("parquet.codec", _TEXT, "snappy", "Compression of Parquet objects; part of their extension.", OptionGroup.FORMAT,
            valid=OneOf(PARQUET_CODECS), not_yet=("lzo",), note="Use another codec, for example zstd."),
     Option("s3.compression.type", _TEXT, "none", "Compression of whole JSON objects.", OptionGroup.FORMAT, valid=OneOf(("none", "gzip"))),
@@ -156,7 +158,7 @@ PARTITIONER: Final = (
     Option("partitioner.class", Type.CLASS, "io.confluent.connect.storage.partitioner.DefaultPartitioner",
            "How records are put into directories; `header` and `key` are additions of kafka-s3. Also the name of a partitioner that an "
            "installed package registers under the entry point group `kafka_s3.partitioners`.", _PATH,
-           valid=KnownClass(PARTITIONERS, registered_partitioners)),
+           valid=KnownClass(PARTITIONERS, registered_partitioners, group=PARTITIONER_GROUP)),
     Option("partition.field.name", Type.LIST, "", "Fields of FieldPartitioner and FieldAndTimeBasedPartitioner, in the order of the "
            "directories; `a.b` descends.", _PATH),
     Option("partition.field.format.path", Type.BOOLEAN, "true", "FieldAndTimeBasedPartitioner: directories are `name=value`, or with false "

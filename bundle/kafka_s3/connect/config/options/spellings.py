@@ -60,7 +60,8 @@ CLOUD_ROWS: Final = (
     Option("input.data.format", _TEXT, None, "Stands for value.converter: JSON is the JSON converter, without envelopes unless "
            "value.converter.schemas.enable=true.", _CLOUD,
            valid=OneOf(_INPUTS), required=True),
-    Option("input.key.format", _TEXT, "STRING", "Stands for key.converter, likewise; with the values' schema registry.", _CLOUD,
+    Option("input.key.format", _TEXT, "STRING", "Stands for key.converter, likewise; with the values' schema registry. By default BYTES "
+           "where output.keys.format=BYTES.", _CLOUD,
            valid=OneOf(_INPUTS)),
     Option("output.data.format", _TEXT, None, "Stands for format.class.", _CLOUD, valid=OneOf(_FORMATS), required=True),
     Option("output.keys.format", _TEXT, "AVRO", "Stands for keys.format.class.", _CLOUD, valid=OneOf(_FORMATS)),

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from kafka_s3.connect.config.classes import OTHER_TRANSFORMS, PREDICATES, TRANSFORMS, registered_transforms
+from kafka_s3.connect.config.classes import (
+    OTHER_TRANSFORMS,
+    PREDICATES,
+    TRANSFORM_GROUP,
+    TRANSFORMS,
+    registered_transforms,
+)
 from kafka_s3.connect.config.option import (
     InvalidValue,
     KnownClass,
@@ -273,7 +279,7 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
     "extract_topic": (
         _text("field", "", "The field, or header; blank for the whole part."),
-        _text("field.format", "PLAIN", "JSON_PATH reads field as a path like $.a.b or $[\"a\"][\"b\"].",
+        _text("field.format", "PLAIN", "JSON_PATH reads field as a path like `$.a.b` or `$[\"a\"][\"b\"]`.",
               valid=OneOfAnyCase(("PLAIN", "JSON_PATH"))),
         Option("skip.missing.or.null", _FLAG, "false", "Whether a record without it keeps its topic.", _GROUP),
     ),
@@ -311,7 +317,7 @@ ROWS: Final[tuple[Option, ...]] = (
         None,
         "The class.",
         _GROUP,
-        valid=KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS),
+        valid=KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS, TRANSFORM_GROUP),
         required=True,
     ),
     _text("transforms.<name>.predicate", "", "The predicate under which it acts."),

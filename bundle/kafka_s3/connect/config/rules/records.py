@@ -125,6 +125,17 @@ def _companions_fit(settings: Settings) -> Iterator[Problem]:
             yield problem(key, "must not be ByteArrayFormat: headers are names and values.", "Use JsonFormat.")
 
 
+def _keys_are_bytes(settings: Settings) -> Iterator[Problem]:
+    """As for values, the format takes bytes only; of an own or registered schema nobody knows before a record came."""
+    converter = settings.text("key.converter")
+    schemaless = converter == "json" and not settings.flag("key.converter.schemas.enable")
+    never = converter in FIELDLESS - {"bytes"} or schemaless
+    stored = settings.flag("store.kafka.keys") and settings.text("keys.format.class") == "bytearray"
+    if stored and never and not settings.names("transforms"):
+        rule = f"ByteArrayFormat takes keys that are bytes: the {converter} converter makes none, and each record would be a bad one."
+        yield problem("keys.format.class", rule, "Use JsonFormat, or a ByteArrayConverter as key.converter.")
+
+
 def _headers_are_read_without_a_registry(settings: Settings) -> Iterator[Problem]:
     if settings.flag("store.kafka.headers") and settings.text("header.converter") in REGISTRY_CONVERTERS:
         rule = "with a schema registry is not supported for headers that are stored."
@@ -171,6 +182,10 @@ PROBLEMS: Final = (
     Rule(
         ("store.kafka.keys", "store.kafka.headers", "keys.format.class", "headers.format.class", "s3.compression.type"),
         _companions_fit,
+    ),
+    Rule(
+        ("store.kafka.keys", "keys.format.class", "key.converter", "key.converter.schemas.enable", "transforms"),
+        _keys_are_bytes,
     ),
     Rule(("store.kafka.headers", "header.converter"), _headers_are_read_without_a_registry),
     Rule(("record.metadata.enable", "value.converter", "value.schema", "compatibility.strict"), _metadata_needs_fields),

@@ -108,6 +108,18 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"input__data__format": "STRING", "output__data__format": "PARQUET"}, ["input.data.format"]),
     ({"input__key__format": "AVRO", "store__kafka__keys": "true"}, ["key.converter.schema.registry.url"]),
     ({"output__headers__format": "BYTES", "store__kafka__headers": "true"}, ["output.headers.format"]),
+    (
+        {"input__key__format": "STRING", "output__keys__format": "BYTES", "store__kafka__keys": "true"},
+        ["output.keys.format"],
+    ),
+    (
+        {"output__keys__format": "BYTES", "store__kafka__keys": "true", "partitioner__class": "key"},
+        ["output.keys.format"],
+    ),
+    (
+        {"input__key__format": "JSON", "output__keys__format": "BYTES", "store__kafka__keys": "true"},
+        ["output.keys.format"],
+    ),
     ({"output__keys__format": "XML"}, ["output.keys.format"]),
     ({"subject__name__strategy": "Own"}, ["subject.name.strategy"]),
     ({"schema__context__name": "staging"}, ["schema.context.name"]),
@@ -160,6 +172,25 @@ def test_keys_and_headers_have_formats_of_their_own() -> None:
     )  # fmt: skip
     assert (found.text("key.converter"), found.flag("key.converter.schemas.enable")) == ("json", False)
     assert (found.text("keys.format.class"), found.text("headers.format.class")) == ("json", "json")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input__key__format": "BYTES", "store__kafka__keys": "true"},
+        {"store__kafka__keys": "true"},
+        {"input__key__format": "STRING", "store__kafka__keys": "false"},
+    ],
+)
+def test_keys_of_bytes_are_stored_as_bytes_and_keys_that_are_not_stored_may_be_anything(
+    changes: dict[str, str],
+) -> None:
+    assert settings(output__keys__format="BYTES", **changes).text("keys.format.class") == "bytearray"
+
+
+def test_a_key_that_is_stored_as_bytes_is_read_as_bytes_where_nobody_says_otherwise() -> None:
+    assert settings(output__keys__format="BYTES", store__kafka__keys="true").text("key.converter") == "bytes"
+    assert settings(output__keys__format="JSON", store__kafka__keys="true").text("key.converter") == "string"
 
 
 def test_strings_are_taken_as_they_are() -> None:

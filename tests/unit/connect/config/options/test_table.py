@@ -8,7 +8,13 @@ import pytest
 
 from kafka_s3.connect.config.docs import PAGES, pages
 from kafka_s3.connect.config.option import Option, OptionStatus, default_of, parse, unsupported
-from kafka_s3.connect.config.options.table import CLOUD_OPTIONS, OPTIONS, TRANSFORM_OPTIONS, option_of
+from kafka_s3.connect.config.options.table import (
+    BLOCK_GZIP_OPTIONS,
+    CLOUD_OPTIONS,
+    OPTIONS,
+    TRANSFORM_OPTIONS,
+    option_of,
+)
 from kafka_s3.connect.config.validate import check_file
 from tests.support.repository import ROOT
 
@@ -36,7 +42,7 @@ def test_each_key_has_one_place_in_the_reference() -> None:
     placed = [(option.key, option.doc) for page in PAGES for chapter in page.chapters for option in chapter.options()]
     every = [
         option
-        for option in (*OPTIONS, *TRANSFORM_OPTIONS, *CLOUD_OPTIONS)
+        for option in (*OPTIONS, *TRANSFORM_OPTIONS, *CLOUD_OPTIONS, *BLOCK_GZIP_OPTIONS)
         if not option.key.startswith("key.converter.")
     ]
     assert sorted(placed) == sorted((option.key, option.doc) for option in every)

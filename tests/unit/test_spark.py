@@ -1,0 +1,331 @@
+"""What does the source read of a log? Without a JVM: Spark's workers call nothing else than these methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
+from kafka_s3.objects.readers import ObjectUnreadable
+from kafka_s3.ops.restore.plan import reading_of
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.spark import LETTER, CommittedStream, KafkaS3, Place, place_of
+from kafka_s3.store.faults import FaultyStore
+from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.memory_world import ORDERS, START_MS, World, world_of
+
+PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
+Offset = dict[str, Any]
+
+
+def source_of(world: World, **options: Any) -> KafkaS3:
+    class Source(KafkaS3):
+        given = Place("bucket", world.store, state_paths(world.settings), reading_of(world.settings))
+
+    return Source({"topic": "orders", **{name: str(value) for name, value in options.items()}})
+
+
+def columns(**types: pa.DataType) -> StructType:
+    return from_arrow_schema(pa.schema(list(types.items())))
+
+
+def read(world: World, *, schema: StructType | None = None, **options: Any) -> pa.Table:
+    source = source_of(world, **options)
+    schema = schema or source.schema()
+    reader = source.reader(schema)
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in schema.names})
+
+
+def numbers(world: World, **options: Any) -> list[int]:
+    return read(world, **options).column("n").to_pylist()
+
+
+def take(world: World, *values: int) -> int:
+    """Produces and commits; gives the last entry."""
+    world.add(values)
+    world.sink.poll()
+    world.sink.drain(close=None)
+    return world.log().load().version
+
+
+def begun(size: int = 2, **config: str) -> World:
+    world = world_of(size, **config)
+    world.start()
+    return world
+
+
+# ------------------------------------------------------------ stretches of entries
+
+
+def test_a_stretch_of_entries_is_read_from_its_first_to_its_last() -> None:
+    world = begun()
+    first = take(world, 0, 1)
+    world.now += 60_000
+    second = take(world, 2, 3, 4, 5)
+    assert numbers(world) == [0, 1, 2, 3, 4, 5]
+    assert numbers(world, untilEntry=first) == [0, 1]
+    assert numbers(world, sinceEntry=first + 1) == [2, 3, 4, 5]
+    assert numbers(world, asOf="2024-01-15T10:00:30Z") == [0, 1]
+    nothing_new = read(world, sinceEntry=second + 1)
+    assert (nothing_new.column_names, len(nothing_new)) == (["n", "partition"], 0)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        ({"untilEntry": 99}, r"until_entry .'99'.: is no entry that can be read: the log has entries 0 to \d+"),
+        ({"sinceEntry": 99}, "since_entry .'99'.: is no entry"),
+        ({"asOf": "2020-01-01"}, "as_of .'2020-01-01T00:00:00.*: is before entry 0"),
+        ({"asOf": "yesterday"}, "asOf .'yesterday'.: is not a time"),
+        ({"asOf": "2024-01-15", "untilEntry": 1}, "both say where to end"),
+        ({"topic": "others"}, r"topic .'others'.: is no topic of this sink's log. It has orders"),
+        ({"deadLetters": "some"}, "deadLetters .'some'.: is not known"),
+        ({"untilEntry": "-1"}, "untilEntry .'-1'.: must be a whole number from 0 on"),
+        ({"withKeys": "maybe"}, "withKeys .'maybe'.: must be true or false"),
+        ({"until": "1"}, r"until .'1'.: is no option of this source. Known: config, path"),
+    ],
+)
+def test_what_a_log_does_not_have_is_said(wishes: dict[str, Any], message: str) -> None:
+    world = begun()
+    take(world, 0, 1)
+    with pytest.raises(ConfigError, match=message):
+        read(world, **wishes)
+
+
+def test_without_a_sink_the_source_says_how_to_name_one() -> None:
+    with pytest.raises(ConfigError, match=r"config.*must be given, or the place of the sink's state"):
+        KafkaS3({"topic": "orders"})
+    with pytest.raises(ConfigError, match=r"does not name a sink's state. Write s3://bucket/_kafka_s3/sink"):
+        place_of("s3://bucket")
+
+
+def test_an_object_that_no_entry_names_is_not_read() -> None:
+    world = begun()
+    take(world, 0, 1)
+    world.store.put("topics/orders/partition=0/orders+0+0000000002.json", b'{"n":99}\n')
+    assert numbers(world) == [0, 1]
+
+
+def test_an_entry_whose_objects_are_not_all_visible_is_left_out() -> None:
+    world = begun()
+    take(world, 0, 1)
+    last = take(world, 2, 3)
+    entry = world.entries()[-1]
+    paths = state_paths(world.settings)
+    world.store.delete(paths.published(entry.epoch))  # as if the driver had died before it noted them
+    assert numbers(world) == [0, 1]
+    with pytest.raises(
+        ConfigError, match=rf"until_entry .'{last}'.*The objects of entry {last} are not all visible yet"
+    ):
+        read(world, untilEntry=last)
+
+
+def test_missing_entries_are_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.engine.log.log.CHECKPOINT_EVERY", 1)
+    world = begun()
+    first = take(world, 0, 1)
+    second = take(world, 2, 3)
+    paths = state_paths(world.settings)
+    world.store.delete(paths.commit(first))  # a checkpoint has it, but for its objects
+    with pytest.raises(LogDamaged, match=rf"Commit entry {paths.commit(first)} is missing.*begin with entry {second}"):
+        read(world)
+    assert numbers(world, sinceEntry=second) == [2, 3]
+
+
+def test_an_object_that_was_written_over_is_refused() -> None:
+    world = begun()
+    take(world, 0, 1)
+    [key] = world.objects()
+    world.store.put(key, b'{"n":0}\n {} \n')
+    assert len(read(world)) == 2
+    world.store.put(key, b'{"n": 0}      \n')
+    with pytest.raises(
+        ObjectUnreadable, match=r"holds 1 records, and entry \d of the log counts 2. It was written over since"
+    ):
+        read(world)
+
+
+# ------------------------------------------------------------ columns
+
+
+def test_metadata_says_where_a_record_was_in_kafka_in_the_bucket_and_in_the_log() -> None:
+    world = begun()
+    entry = take(world, 0, 1, 2, 4)
+    found = read(world, withMetadata="true").to_pylist()
+    assert found[3] == {
+        "n": 4, "partition": "0", "_topic": "orders", "_partition": 0, "_offset": None, "_first_offset": 2, "_last_offset": 4, "_row": 1,
+        "_entry": entry, "_object": "topics/orders/partition=0/orders+0+0000000002.json",
+    }  # fmt: skip
+    assert [row["_offset"] for row in found] == [0, 1, None, None]
+
+
+def test_with_metadata_in_the_records_each_offset_is_known() -> None:
+    world = begun(**{"record.metadata.enable": "true"})
+    take(world, 0, 2)
+    found = read(world, schema=columns(_offset=pa.int64(), _kafka=pa.struct([("offset", pa.int64())])))
+    assert found.column("_offset").to_pylist() == [0, 2]
+
+
+def test_metadata_alone_can_be_asked_for() -> None:
+    world = begun()
+    take(world, 0, 1, 2, 3)
+    assert read(world, schema=columns(_row=pa.int32(), _partition=pa.int64())).to_pylist() == [
+        {"_row": row, "_partition": 0} for row in (0, 1, 0, 1)
+    ]
+
+
+@pytest.mark.parametrize("more", [{}, {**PARQUET}])
+def test_a_directory_fills_a_column_that_records_do_not_have(more: Mapping[str, str]) -> None:
+    field = {
+        "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+        "partition.field.name": "n",
+    }
+    world = begun(1, **field, **more)
+    take(world, 7, 8)
+    assert read(world).to_pylist() == [{"n": 7}, {"n": 8}], "the record's own value, of its own type"
+    world = begun(2, **more)
+    take(world, 7, 8)
+    assert read(world, schema=columns(n=pa.int32(), partition=pa.int32())).to_pylist() == [
+        {"n": 7, "partition": 0}, {"n": 8, "partition": 0},
+    ]  # fmt: skip
+
+
+def test_a_topic_without_objects_has_no_columns_of_its_own() -> None:
+    world = begun(10)
+    take(world, 0)
+    with pytest.raises(TableRefused, match="Topic orders has no object of values up to entry"):
+        read(world)
+    assert len(read(world, schema=columns(n=pa.int32()))) == 0
+
+
+# ------------------------------------------------------------ dead letters
+
+
+def test_dead_letters_come_beside_the_records_or_alone() -> None:
+    world = begun(**{"errors.tolerance": "all"})
+    world.add([0])
+    world.kafka.add(ORDERS, MemoryRecord(1, START_MS, b"k", b"{broken", (("h", b"v"),)))
+    take(world, 2)
+    beside = read(world, deadLetters="with", withMetadata="true").to_pylist()
+    assert [(row["n"], row["_offset"], (row["_dead_letter"] or {}).get("stage")) for row in beside] == [
+        (0, None, None), (2, None, None), (None, 1, "VALUE_CONVERTER"),
+    ]  # fmt: skip
+    [letter] = read(world, deadLetters="only").to_pylist()
+    assert list(letter) == LETTER.names
+    assert (letter["value"], letter["key"], letter["headers"]) == (b"{broken", b"k", [{"key": "h", "value": b"v"}])
+    assert (letter["timestamp"], letter["state"]) == (datetime(2024, 1, 15, 10, tzinfo=UTC), "open")
+
+
+# ------------------------------------------------------------ streams
+
+
+def stream_of(world: World, **options: Any) -> CommittedStream:
+    return source_of(world, **options).streamReader(columns(n=pa.int32()))
+
+
+def batch(stream: CommittedStream, start: Offset, end: Offset) -> list[int]:
+    parts = stream.partitions(start, end)
+    return [n for part in parts for some in stream.read(part) for n in some.column("n").to_pylist()]
+
+
+def test_a_stream_reads_each_entry_once() -> None:
+    world = begun()
+    take(world, 0, 1)
+    stream = stream_of(world)
+    start, end = stream.initialOffset(), stream.latestOffset()
+    assert start == {"entry": -1, "commit": ""}
+    assert batch(stream, start, end) == [0, 1]
+    take(world, 2, 3)
+    later = stream.latestOffset()
+    assert batch(stream, end, later) == [2, 3]
+    assert batch(stream, later, later) == []
+
+
+def test_a_stream_takes_so_many_entries_at_a_time_also_where_it_goes_on_from_a_checkpoint() -> None:
+    world = begun()
+    for n in range(0, 8, 2):
+        take(world, n, n + 1)
+    stream = stream_of(world, maxEntriesPerTrigger=1)
+    offsets = [stream.initialOffset()]
+    found = []
+    while (end := stream.latestOffset()) != offsets[-1]:
+        found.append(batch(stream, offsets[-1], end))
+        offsets.append(end)
+    assert [some for some in found if some] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    again = stream_of(world, maxEntriesPerTrigger=1)
+    again.partitions(offsets[2], offsets[2])  # what Spark does behind a checkpoint
+    assert again.latestOffset() == offsets[3]
+
+
+def test_a_spark_that_does_not_say_where_a_stream_stands_never_makes_it_go_back() -> None:
+    world = begun()
+    for n in range(0, 6, 2):
+        take(world, n, n + 1)
+    stands_at, again = stream_of(world).latestOffset(), stream_of(world, maxEntriesPerTrigger=1)
+    with pytest.raises(ConfigError, match=r"maxEntriesPerTrigger .'1'.: needs a Spark that says"):
+        again.partitions(stands_at, again.latestOffset())
+
+
+def test_a_stream_begins_at_an_entry_a_time_or_now() -> None:
+    world = begun()
+    first = take(world, 0, 1)
+    world.now += 60_000
+    take(world, 2, 3)
+    begins = {
+        "startingEntry": first + 1, "startingTime": "2024-01-15T10:00:30Z",
+    }  # fmt: skip
+    for option, value in begins.items():
+        stream = stream_of(world, **{option: value})
+        assert batch(stream, stream.initialOffset(), stream.latestOffset()) == [2, 3]
+    now = stream_of(world, startingEntry="now")
+    start = now.latestOffset()
+    assert now.initialOffset() == start, "the first batch is empty, so that a death before its commit loses nothing"
+    take(world, 4, 5)
+    assert batch(now, start, now.latestOffset()) == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingEntry": 99}, "startingEntry .'99'.: is no entry that a stream can begin with"),
+        ({"startingEntry": "first"}, "startingEntry .'first'.: must be a whole number"),
+        ({"startingTime": "2999-01-01"}, "is still to come"),
+        ({"startingTime": "2024-01-01", "startingEntry": "now"}, "both say where to begin"),
+        ({"untilEntry": 1}, "is for a batch: a stream has no end"),
+        ({"maxEntriesPerTrigger": 0}, "must be a whole number from 1 on"),
+    ],
+)
+def test_a_stream_that_cannot_begin_so_says_why(options: Mapping[str, Any], message: str) -> None:
+    world = begun()
+    take(world, 0, 1)
+    with pytest.raises(ConfigError, match=message):
+        stream_of(world, **options).initialOffset()
+
+
+def test_a_checkpoint_of_another_log_is_refused() -> None:
+    world, other = begun(), begun()
+    for one in (world, other):
+        take(one, 0, 1)
+    offset = stream_of(other).latestOffset()
+    with pytest.raises(LogDamaged, match="the sink's log was begun anew"):
+        stream_of(world).partitions({"entry": -1, "commit": ""}, offset)
+
+
+def test_a_stream_that_has_all_asks_for_the_next_entry_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.spark.LOOK_AGAIN_S", 0)
+    world = begun()
+    take(world, 0, 1)
+    world.store = FaultyStore(world.store, [])  # type: ignore[assignment]
+    stream = stream_of(world)
+    end = stream.latestOffset()
+    stream.partitions(end, end)
+    world.store.calls.clear()  # type: ignore[attr-defined]
+    assert stream.latestOffset() == end
+    assert [name for name, _ in world.store.calls] == ["head"]  # type: ignore[attr-defined]
