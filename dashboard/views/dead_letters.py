@@ -16,7 +16,7 @@ from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, Lette
 from kafka_s3.model.dead_letters import DeadLetter, Stage
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.timing import iso_time
-from page import parts, resources, states
+from page import parts, resources, states, timeline
 from page.scene import Scene
 from reading import letters
 from reading.letters import DecodedContent, FoundLetters, LetterFiles, LetterPlace
@@ -71,7 +71,8 @@ def _charts(scene: Scene, counts: pd.DataFrame) -> None:
         drawn = charts.bars_over_time(
             found, "count", by="stage", axis=scene.axis, titles=("records", "stage"), domain=domain
         )
-        parts.chart(
+        timeline.chart(
+            scene,
             drawn,
             name="Records that became dead letters over time, by stage",
             key="letters-chart",

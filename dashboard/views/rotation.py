@@ -14,7 +14,7 @@ from figures.rotations import MIB, Summary
 from figures.text import duration_text, plain, size_text
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.forecast import Prices
-from page import parts, states
+from page import parts, states, timeline
 from page.files import FILE_COLUMNS, files_table, made_at
 from page.scene import Scene
 from reading.frames import Frames, counted_files
@@ -110,7 +110,7 @@ def _over_time(scene: Scene, found: Summary) -> None:
     step = duration_text(scene.window.step_ms)
     titles = (f"files per {step}", "reason")
     drawn = charts.bars_over_time(rows, "files", by="reason", axis=scene.axis, titles=titles, domain=domain)
-    parts.chart(drawn, name=f"Files per {step}, by the reason that closed them", key="reasons-chart")
+    timeline.chart(scene, drawn, name=f"Files per {step}, by the reason that closed them", key="reasons-chart")
     columns = {
         "reason": st.column_config.Column("Reason", help="The rule that closed the file, by the key that sets it."),
         "files": parts.number_column("Files"), "share": st.column_config.NumberColumn("Share", format="percent"),

@@ -111,8 +111,9 @@ class AwsSession:
         Nor is one later, while the name in one of these addresses leads to a cloud's metadata service.
         """
         address = urls[0] if urls else None
+        make: Any = self.boto.client  # its types know a service by its literal name only
         with self._lock:  # boto3's clients are safe for threads, making one is not
-            made = self.boto.client(service, region_name=region, endpoint_url=address, config=config)
+            made = make(service, region_name=region, endpoint_url=address, config=config)
         return _careful(made, *urls)
 
     def credentials(self) -> Any:
@@ -136,8 +137,9 @@ def session_of(credentials: Credentials, *, region: str, config: Config | None =
     """
     surroundings = frozenset(pair for pair in os.environ.items() if pair[0].startswith("AWS_"))
     config = config or Config()
-    proxies = frozenset((config.proxies or {}).items())
-    key = (os.getpid(), surroundings, credentials, region, config.connect_timeout, config.read_timeout, proxies)
+    options: Any = config  # its types do not know its options
+    proxies = frozenset((options.proxies or {}).items())
+    key = (os.getpid(), surroundings, credentials, region, options.connect_timeout, options.read_timeout, proxies)
     with _making:
         found = _sessions.get(key)
         if found is None:

@@ -96,3 +96,34 @@ def runs(words: list[str]) -> bool:
     """Whether the command takes these words: all that it lacks is the file."""
     reported = CliRunner().invoke(app, words)
     return isinstance(reported.exception, ConfigError) and words[1] in str(reported.exception)
+
+
+def test_who_reads_kafka_is_told_with_the_factors_that_were_measured() -> None:
+    benchmarks = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    first_table = benchmarks.partition("## Figures\n")[2].partition("\n## ")[0]
+    figures = {name: float(text) for name, text in re.findall(r"^\| ([\w-]+) \| ([\d.]+)", first_table, re.MULTILINE)}
+    (told,) = (part for part in README.split("\n\n") if part.startswith("**Who does what.**"))
+    text = " ".join(told.split())
+    pairs = [("json-to-json", "JSON to JSON"), ("avro-to-parquet", "Avro to Parquet")]
+    for path, words in pairs:
+        assert f"{words} {figures[f'{path}-by-spark']:.2f} instead of {figures[path]:.2f}" in text
+    factors = sorted(round(figures[path] / figures[f"{path}-by-spark"]) for path, _ in pairs)
+    assert factors == [5, 6]
+    assert "five to six times the CPU" in text
+    plain = figures["avro-to-parquet"] / figures["plain-spark-avro-to-parquet"]
+    assert "a twelfth of the CPU of plain Spark" in README
+    assert round(plain) == 12
+
+
+@pytest.mark.parametrize("path", ["jobs/run_sink.py", "docs/security.md", "docs/architecture.md", "README.md"])
+def test_a_page_that_says_who_reads_names_both_readers(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert "librdkafka" in text
+    assert "kafka.reader=spark" in text
+    assert "the tasks read through Spark's Java consumer" not in text
+
+
+def test_no_page_installs_a_package_that_is_not_published() -> None:
+    for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        text = path.read_text(encoding="utf-8")
+        assert not re.findall(r"pip install '?kafka-s3\b", text), path

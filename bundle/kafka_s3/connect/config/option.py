@@ -317,7 +317,8 @@ class KnownClass:
         if bare in simple:
             raise InvalidValue("is not a known class.", f"Did you mean {bare}?")
         names = [*simple, *(name for name in ours if name not in simple)]
-        remedy = f"{did_you_mean(bare, names)} {_nearest(bare, names)} {self._own_classes(given)}"
+        near = did_you_mean(bare, names)
+        remedy = f"{near} {_nearest(bare, names)} {'' if near else self._own_classes(given)}"
         raise InvalidValue("is not a known class.", remedy.strip())
 
     def _own_classes(self, given: str) -> str:

@@ -96,7 +96,7 @@ _GLOB: Final = re.compile(r"([\[\]{}*?\\])")
 class SparkCatalog:
     """The catalog of a session. `bucket_url` is where this Spark finds the bucket.
 
-    What is asked of a table goes through `delta.tables.DeltaTable`. Its builder takes no name with a catalog (`main.raw.orders`), so that
+    What is asked of a table goes through delta-spark's `DeltaTable`. Its builder takes no name with a catalog (`main.raw.orders`), so that
     tables are registered by SQL and made by the DataFrame's writer; and appending is the DataFrame's own, for `DeltaTable` has no call.
     """
 

@@ -88,4 +88,4 @@ def test_a_java_class_of_ones_own_is_refused_with_the_way_of_entry_points(key: s
 def test_a_connector_is_found_by_its_class_and_others_are_not() -> None:
     assert entry("io.confluent.connect.s3.S3SinkConnector").name == "S3SinkConnector"
     with pytest.raises(ConfigError, match=r"Known: S3SinkConnector, S3_SINK, Block-GZIP\. Did you mean S3_SINK\?"):
-        entry("S3SINK")
+        entry("S3-SINK")

@@ -324,7 +324,7 @@ def test_a_misspelt_class_names_the_right_one_and_another_one_those_like_it(key:
 
 def test_an_unknown_class_lists_the_nearest_five_and_not_all_that_there_are() -> None:
     (problem,) = checked({"transforms": "t", "transforms.t.type": "com.acme.InsertFeld$Value"}).problems
-    names = problem.remedy.partition("there are: ")[2].rstrip(".").split(", ")
+    names = problem.remedy.partition("there are: ")[2].partition(". ")[0].rstrip(".").split(", ")
     assert names[0] == "InsertField$Value"
     assert len(names) == 5
 
