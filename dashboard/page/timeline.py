@@ -32,7 +32,8 @@ def chart(scene: Scene, drawn: Chart, *, name: str, key: str) -> None:
         charts.with_marks(drawn, shown, axis=scene.axis), name=name, key=place,
         on_select=lambda: _zoom(place), selection_mode=charts.ZOOM,
     )  # fmt: skip
-    if st.session_state.pop(ZOOMED, False):
+    if ends := st.session_state.pop(ZOOMED, None):
+        st.query_params.update(ends)  # Streamlit puts fields into the address when a reader changes them, not when a page does
         st.rerun()
 
 
@@ -64,4 +65,5 @@ def _zoom(key: str) -> None:
     since, until = (datetime.fromtimestamp(float(ms) / 1000, UTC).replace(tzinfo=None) for ms in ends)
     first = since.replace(second=0, microsecond=0)
     last = max(until.replace(second=0, microsecond=0) + MINUTE, first + MINUTE)
-    st.session_state.update({"range": CUSTOM, "from": first, "to": last, ZOOMED: True})
+    texts = {"from": first.isoformat(timespec="minutes"), "to": last.isoformat(timespec="minutes")}
+    st.session_state.update({"range": CUSTOM, "from": first, "to": last, ZOOMED: texts})

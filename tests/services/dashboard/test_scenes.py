@@ -72,7 +72,7 @@ def test_a_sink_that_failed_while_nobody_looked_is_never_shown_as_well_under_a_n
     failed_s = time.monotonic()
     shown.beat(phase=Phase.FAILED, failure="RecordError: not JSON")
     shown.proxy.add(Rule(ANYTHING, LateAnswer(0.7), times=None))
-    browser.driver.get(f"{browser.url}/?range=everything&refresh=1%20min")
+    browser.driver.get(f"{browser.url}/overview?range=everything&refresh=1%20min")
     try:
         while "FAILED" not in (text := browser.text()):
             if "RUNNING" in text and (age := AGE.search(text)):
@@ -106,7 +106,7 @@ def test_a_directory_shows_its_files_and_going_back_keeps_where_one_was(shown: S
     browser.visit("layout", range="everything", at=at, heat="bytes")
     browser.until(lambda: "closed" in browser.text() and "by flush.size" in browser.text(), what="why its files closed")
     browser.shot("layout-files")
-    browser.find("[data-testid=stPageLink] a")[0].click()
+    browser.find("[data-testid=stPageLink] a")[1].click()
     browser.until(lambda: "Overview" in browser.text(), what="another page")
     browser.driver.back()
     browser.until(lambda: "Partition layout" in browser.text(), what="the page before")

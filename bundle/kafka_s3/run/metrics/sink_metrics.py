@@ -87,7 +87,7 @@ UNREAD: Final = Instrument("kafka_s3_unread_records", _GAUGE, "Records that no t
 CATCH_UP: Final = Instrument("kafka_s3_catch_up_seconds", _GAUGE, "Until a sink that is behind has read all that is in Kafka, at its pace; "
                              "0 where it is not behind, infinite where more arrives than it reads.")  # fmt: skip
 CATCH_UP_RATE: Final = Instrument("kafka_s3_catch_up_records_per_second", _GAUGE, "Records that a sink behind reads, and that arrive, "
-                                  "in a second (`kind` is read or arriving).", ("sink", "kind"))  # fmt: skip
+                                  "in a second (`kind` is read or arriving); 0 where it is not behind.", ("sink", "kind"))  # fmt: skip
 PHASE: Final = Instrument("kafka_s3_phase", _GAUGE, "1 for what the sink does (starting, running, paused, stopped, failed), else 0.",
                           ("sink", "phase"))  # fmt: skip
 PROBLEMS: Final = Instrument("kafka_s3_problems", _GAUGE, "What is the matter now: things that fail and are tried again, topics that are "
@@ -293,6 +293,7 @@ class SinkMetrics(Observer):
         found = heartbeat.catch_up
         if found is None:
             yield Sample(CATCH_UP, (self._sink,), 0)
+            yield from (Sample(CATCH_UP_RATE, (self._sink, kind), 0) for kind in ("read", "arriving"))
             return
         if found.until_ms is not None:
             yield Sample(CATCH_UP, (self._sink,), max(found.until_ms - self._clock_ms(), 0) / 1000)

@@ -143,5 +143,5 @@ def test_how_long_a_sink_needs_to_catch_up_is_a_metric(catch_up: CatchUp | None,
     metrics.attach(lambda: Heartbeat("orders", "run", "host", 1, "0", 0, 1000, catch_up=catch_up), Requests)
     found = read(metrics)
     assert found.get("kafka_s3_catch_up_seconds{}") == seconds
-    rate = None if catch_up is None else catch_up.arriving_per_s
+    rate = 0 if catch_up is None else catch_up.arriving_per_s
     assert found.get("kafka_s3_catch_up_records_per_second{arriving}") == rate
