@@ -100,7 +100,7 @@ class AwsSession:
         inner.lazy_register_component("data_loader", lambda: _models(inner.get_config_variable("data_path")))
         inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
         _provide(inner, credentials, region=region, config=config)
-        self.boto = boto3.Session(botocore_session=inner, region_name=region or None)
+        self.boto: Any = boto3.Session(botocore_session=inner, region_name=region or None)
         self._inner, self._lock = inner, threading.Lock()
         folders = inner.get_component("data_loader").search_paths
         folders[:] = dict.fromkeys(folders)  # the loader is shared, and each boto3 session adds its own folder
@@ -135,13 +135,13 @@ def session_of(credentials: Credentials, *, region: str, config: Config | None =
     that was edited since counts. Asks nobody yet.
     """
     surroundings = frozenset(pair for pair in os.environ.items() if pair[0].startswith("AWS_"))
-    config = config or Config()
-    proxies = frozenset((config.proxies or {}).items())
-    key = (os.getpid(), surroundings, credentials, region, config.connect_timeout, config.read_timeout, proxies)
+    terms: Any = config or Config()  # botocore's stubs do not have its attributes
+    proxies = frozenset((terms.proxies or {}).items())
+    key = (os.getpid(), surroundings, credentials, region, terms.connect_timeout, terms.read_timeout, proxies)
     with _making:
         found = _sessions.get(key)
         if found is None:
-            found = _sessions[key] = AwsSession(credentials, region=region, config=config)
+            found = _sessions[key] = AwsSession(credentials, region=region, config=terms)
         return found
 
 

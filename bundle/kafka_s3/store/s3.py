@@ -445,7 +445,7 @@ def tagging_document(tags: Mapping[str, str]) -> bytes:
     return _document("Tagging", f"<TagSet>{''.join(listed)}</TagSet>")
 
 
-def refusal_of(answer: HttpAnswer, status: int) -> dict[str, Any]:
+def refusal_of(answer: HttpAnswer, status: int) -> Any:
     """A refusal in the form in which boto3 has it; without a document that says more, its code is the status."""
     metadata = {"HTTPStatusCode": status, "HTTPHeaders": dict(answer.headers)}
     try:
