@@ -149,7 +149,7 @@ site: $(TOOLS)/.ready ## the docs as one site into build/site; fails at a link o
 	$(TOOLS)/bin/mkdocs build --strict --quiet
 
 audit: $(TOOLS)/.ready ## known vulnerabilities of what requirements.txt pins
-	$(TOOLS)/bin/pip-audit --disable-pip --require-hashes --requirement requirements.txt
+	$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.txt
 
 wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bundle deploys)
 	rm -rf dist build dashboard/wheels

@@ -19,15 +19,17 @@ from figures.fleet import by_urgency
 from figures.text import plain
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from page import controls, resources, states
+from page import controls, parts, resources, states
 from page.scene import scene
 from reading.background import PAGES_FIRST
 from reading.place import LOGIN, surroundings
 from reading.reader import SILENT_S
-from views import commits, configuration, dead_letters, layout, overview, rotation, tables
+from views import commits, configuration, dead_letters, fleet, layout, overview, rotation, tables
 
-VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, tables, commits, configuration)
+VIEWS: tuple[ModuleType, ...] = (fleet, overview, rotation, dead_letters, layout, tables, commits, configuration)
 ICON: Final = str(Path(__file__).with_name("icon.png"))
+VISITED: Final = "visited"
+"""Whether this visitor has seen a page before."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +37,7 @@ def main() -> None:
     """Chooses the page and the sink, then lets the page draw itself again and again."""
     chosen: list[controls.Chosen] = []
     variables = surroundings()
-    pages = [_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS]  # type: ignore[misc]
+    pages: list[Any] = [_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS]  # type: ignore[misc]
     page = st.navigation(pages, position="hidden")
     if not _admitted(dict(variables)):
         _tab("kafka-s3")
@@ -45,6 +47,13 @@ def main() -> None:
     except SinkError as error:
         _tab("kafka-s3")
         states.no_place(error)
+        return
+    new = VISITED not in st.session_state
+    st.session_state[VISITED] = True
+    if page is pages[0]:
+        if new and st.query_params.get("sink"):  # an address of an earlier version: a sink's page was the first one
+            st.switch_page(pages[1], query_params=dict(st.query_params))
+        _all_sinks(variables, pages)
         return
     sight = resources.watch(variables).ask_fresh(1.0)
     names = [known.name for known in by_urgency(sight.sinks)]
@@ -60,6 +69,32 @@ def main() -> None:
     chosen.append(controls.choice(sink, data.topics_in(snapshot.frames)))
     st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
     page.run()
+
+
+def _all_sinks(variables: resources.Variables, pages: list[Any]) -> None:
+    """The page of all sinks, which needs no choice of one."""
+    _tab(f"{resources.place(variables).place.bucket} \u00b7 kafka-s3")
+    controls.links([(page, view.ICON) for page, view in zip(pages, VIEWS, strict=True)], "")
+    if fleet.on_wall():
+        st.html(fleet.BARE)
+        every_s: float | None = fleet.WALL_S
+    else:
+        every_s = controls.pace()
+        st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
+        st.title(fleet.TITLE, anchor=False)
+    controls.keep()
+    st.fragment(lambda: _draw_all(variables, pages[1]), run_every=every_s, key=fleet.TABLE)()
+
+
+def _draw_all(variables: resources.Variables, sink_page: Any) -> None:
+    try:
+        with PAGES_FIRST.drawing():
+            parts.begin_export()
+            fleet.render(variables, sink_page)
+            if not fleet.on_wall():
+                parts.export("sinks")
+    except SinkError as error:
+        states.refused(str(error))
 
 
 def _tab(title: str) -> None:
@@ -88,7 +123,9 @@ def _draw(view: ModuleType, variables: resources.Variables, chosen: controls.Cho
             states.drawn_from(now)
             if not states.blocked(now):
                 states.banners(now)
+                parts.begin_export()
                 view.render(now)
+                parts.export(chosen.sink)
     except SinkError as error:
         states.refused(str(error))
     except Exception:  # whatever it is, the reader gets a sentence; the operator finds the rest in the log

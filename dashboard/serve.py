@@ -21,7 +21,7 @@ from page import resources
 from reading.background import PAGES_FIRST
 from reading.place import surroundings
 
-VIEWS: Final = ("overview", "rotation", "dead_letters", "layout", "tables", "commits", "configuration")
+VIEWS: Final = ("fleet", "overview", "rotation", "dead_letters", "layout", "tables", "commits", "configuration")
 QUICK_TURNS_S: Final = 0.001
 """Many threads read: whoever waits for a page shall not wait for a long turn of each of them."""
 READ_S: Final = 2.0

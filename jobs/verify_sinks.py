@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
-from kafka_s3.ops.verify.audit import audit_of, kafka_of
+from kafka_s3.ops.verify.audit import audit_of
 from kafka_s3.ops.verify.claims import SegmentSelection
+from kafka_s3.run.wiring.clients import plain_reader
 
 
 def verify(settings: Settings, given: Namespace) -> bool:
     """Verifies one sink; whether nothing was found."""
-    kafka = None if given.no_kafka else kafka_of(settings)
+    kafka = None if given.no_kafka else plain_reader(settings)
     since = datetime.now(UTC) - timedelta(days=given.days) if given.days is not None else None
     report = audit_of(settings, SegmentSelection(since=since), sample=given.sample, kafka=kafka).run()
     for tally in report.tallies:

@@ -17,7 +17,7 @@ import json
 import os
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -48,6 +48,7 @@ from kafka_s3.engine.log.committed import (
     entries_between,
     entry_at,
     last_committed_by,
+    rewrites_behind,
 )
 from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, Settled, letters_of
 from kafka_s3.engine.log.entry import CommitEntry
@@ -55,7 +56,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.task.table_guard.columns import fit, read_columns
 from kafka_s3.followers.ddl.table import partition_keys
-from kafka_s3.model.errors import ConfigError, LogDamaged, ObjectMissing, Problem, TableRefused
+from kafka_s3.model.errors import ConfigError, LogDamaged, Problem, TableRefused
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import ThreadPool
@@ -124,7 +125,7 @@ def read_committed(
     Raises ConfigError for an unknown sink, topic or entry, LogDamaged, StorageError; while rows are read Spark's errors, with our text.
     """
     place = place_of(config_or_place)
-    wanted = Wanted(topic, since_entry, until_entry, None if as_of is None else _time("as_of", as_of))
+    wanted = WantedRecords(topic, since_entry, until_entry, None if as_of is None else _time("as_of", as_of))
     letters = "only" if with_dead_letters == "only" else "with" if with_dead_letters else "none"
     options: dict[str, str | int | bool | None] = {
         "topic": topic, "sinceEntry": since_entry or 0, "untilEntry": last_wanted(place.log(), wanted), "deadLetters": letters,
@@ -236,7 +237,7 @@ def _named_place(url: str, named: Mapping[str, str | None]) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedRecords:
     """Which records, and with what beside them; `letters` is `none`, `with` or `only`."""
 
     topic: str
@@ -259,7 +260,7 @@ class Wanted:
         return [*found, *([StructField(DEAD_LETTER, LETTER)] if self.letters == "with" else [])]
 
 
-def last_wanted(log: CommitLog, wanted: Wanted) -> int:
+def last_wanted(log: CommitLog, wanted: WantedRecords) -> int:
     """The last entry that is read of a log. Raises ConfigError for a topic or an entry that it does not have, LogDamaged, StorageError."""
     end = complete_through(log)
     topics = sorted({tp.topic for tp in log.state.progress} | set(log.state.topic_ids))
@@ -309,7 +310,7 @@ def _problem(key: str, value: str | None, rule: str, remedy: str) -> ConfigError
 # ------------------------------------------------------------ the columns of a topic
 
 
-def topic_schema(place: Place, wanted: Wanted) -> StructType:
+def topic_schema(place: Place, wanted: WantedRecords) -> StructType:
     """The columns of the wanted records, the newest object's first; every one may be null. Raises TableRefused, ConfigError, LogDamaged.
 
     Types widen as Delta's do. Objects of one schema of a registry are asked once; of others the newest and the oldest.
@@ -335,7 +336,7 @@ def topic_schema(place: Place, wanted: Wanted) -> StructType:
 
 
 def _values(log: CommitLog, first: int, last: int, topic: str) -> list[DataFile]:
-    found = committed_files(entries_between(log, first, last), topic)
+    found = committed_files(entries_between(log, first, last), topic, later=rewrites_behind(log, last))
     return [one.values for one in reversed(found) if one.values is not None]
 
 
@@ -434,14 +435,14 @@ class KafkaS3(DataSource):
         named = {name: self._text(option) for name, option in _OF_A_PLACE.items()}
         return place_of(config or place or "", **named)
 
-    def _wishes(self) -> Wanted:
+    def _wishes(self) -> WantedRecords:
         topic = self._text("topic")
         if topic is None:
             raise _problem("topic", None, "is needed.", '.option("topic", "orders")')
         as_of, letters = self._text("asOf"), self._text("deadLetters") or "none"
         if letters not in ("none", "with", "only"):
             raise _problem("deadLetters", letters, "is not known.", "none, with (beside the records), or only.")
-        return Wanted(
+        return WantedRecords(
             topic,
             self._whole("sinceEntry"),
             self._whole("untilEntry"),
@@ -451,15 +452,15 @@ class KafkaS3(DataSource):
             self._flag("withKeys"),
         )
 
-    def _start(self) -> Start:
+    def _start(self) -> StreamStart:
         entry, at = self._text("startingEntry"), self._text("startingTime")
         if entry is not None and at is not None:
             raise _problem("startingTime", at, "and startingEntry both say where to begin.", "Give one of them.")
         if at is not None:
-            return Start(time=_time("startingTime", at))
+            return StreamStart(time=_time("startingTime", at))
         if entry in (None, "earliest"):
-            return Start()
-        return Start(now=True) if entry == "now" else Start(entry=self._whole("startingEntry"))
+            return StreamStart()
+        return StreamStart(now=True) if entry == "now" else StreamStart(entry=self._whole("startingEntry"))
 
     def _text(self, name: str) -> str | None:
         return self._options.get(name.lower())
@@ -501,8 +502,8 @@ class CommittedReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """A part for some MiB of objects each."""
-        rows, log = self._rows, self._rows.place.log()
-        return rows.parts(entries_between(log, rows.wanted.first, last_wanted(log, rows.wanted)))
+        log, wanted = self._rows.place.log(), self._rows.wanted
+        return self._rows.parts(log, wanted.first, last_wanted(log, wanted))
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a part; there is none where nothing is to be read."""
@@ -510,7 +511,7 @@ class CommittedReader(DataSourceReader):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StreamStart:
     """Where a stream begins that has no checkpoint: with an entry (the first one by default), a time, or what comes from now on."""
 
     entry: int | None = None
@@ -521,7 +522,7 @@ class Start:
 class CommittedStream(DataSourceStreamReader):
     """Reads the log as a stream. Its offsets are entries: `{"entry": 41, "commit": <its id>}` is behind entry 41, of that very log."""
 
-    def __init__(self, rows: Rows, start: Start, most: int | None) -> None:
+    def __init__(self, rows: Rows, start: StreamStart, most: int | None) -> None:
         self._rows = rows
         self._start = start
         self._most = most
@@ -567,8 +568,7 @@ class CommittedStream(DataSourceStreamReader):
             return []
         for offset in (start, end):
             self._check(offset)
-        log = self._known_log()
-        return self._rows.parts(entries_between(log, start["entry"] + 1, end["entry"]))
+        return self._rows.parts(self._known_log(), start["entry"] + 1, end["entry"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
@@ -638,21 +638,21 @@ class Rows:
     """How the rows of a sink's files are read, with which columns."""
 
     place: Place
-    wanted: Wanted
+    wanted: WantedRecords
     schema: StructType
     others: OtherFields
 
-    def parts(self, entries: Iterable[CommitEntry]) -> list[Part]:
-        """What the tasks of a read get: about as many bytes each, files of a topic-partition in their order."""
+    def parts(self, log: CommitLog, first: int, last: int) -> list[Part]:
+        """What the tasks of a read of these entries get: about as many bytes each, files of a topic-partition in their order."""
         ledger, topic = Ledger(), self.wanted.topic
 
         def seen() -> Iterator[CommitEntry]:
-            for entry in entries:
+            for entry in entries_between(log, first, last):
                 if self.wanted.letters != "none":
                     ledger.add(entry)
                 yield entry
 
-        files = committed_files(seen(), topic)
+        files = committed_files(seen(), topic, later=rewrites_behind(log, last))
         if self.wanted.letters == "only":
             files = []
         files = [one for one in files if one.values is not None or self._has_keys]
@@ -683,14 +683,11 @@ class Rows:
         columns = FileColumns(one, target)
         keys = self._keys(one) if self._has_keys else iter(())
         count = 0
-        try:
-            for batch in self._values(one, columns):
-                yield columns.complete(batch, count, keys)
-                count += len(batch)
-        except ObjectMissing:
-            if one.read_again and not count:
-                return
-            raise
+        for batch in self._values(one, columns):
+            wanted = batch[: max(one.rows - count, 0)]
+            if len(wanted):
+                yield columns.complete(wanted, count, keys)
+            count += len(batch)
         if count != file.records:
             raise ObjectUnreadable(
                 f"{file.key} holds {count:,} records, and entry {one.entry} of the log counts {file.records:,}. It was written over since: "

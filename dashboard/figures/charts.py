@@ -32,6 +32,9 @@ CELL: Final = 22
 AROUND: Final = 90
 """What axes take of a chart's height."""
 ALARM: Final = "#c2362f"
+MARKS: Final = {"state": ALARM, "schema": "#7a4f9a", "settings": "#1f6fb2"}
+"""The colours of marks, by what changed."""
+ZOOM: Final = "zoom"
 UNFINISHED: Final = "#9aa0a6"
 """Of a time that is not over yet."""
 OTHERS: Final = "(others)"
@@ -117,6 +120,25 @@ def lines_over_time(
         layers += [rule, above]
         data |= {"limit": pd.DataFrame({"limit": [limit]}), "above": frame[frame["value"] > limit][["at", "value"]]}
     return {"layer": layers, "height": HEIGHT, "datasets": data}
+
+
+def with_marks(drawn: Chart, marks: pd.DataFrame, *, axis: Axis) -> Chart:
+    """A chart over time with a line for each mark (`at` as wall clock, `kind`, `text`), and a time that is chosen by dragging."""
+    rows = marks[["at", "kind", "text"]].assign(colour=marks["kind"].map(MARKS))
+    encoding = {
+        "x": _time("at", axis), "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+        "tooltip": [_when("at") | {"title": "at"}, _named("kind", "changed"), _named("text", "what")],
+    }  # fmt: skip
+    line = {
+        "mark": {"type": "rule", "strokeDash": [4, 3], "size": 1.5},
+        "data": {"name": "marks"},
+        "encoding": encoding,
+    }
+    head = {"mark": {"type": "point", "shape": "triangle-down", "filled": True, "size": 90, "opacity": 1, "yOffset": 4},
+            "data": {"name": "marks"}, "encoding": {**encoding, "y": {"value": 0}}}  # fmt: skip
+    first, *others = drawn["layer"]
+    zoomed = {**first, "params": [{"name": ZOOM, "select": {"type": "interval", "encodings": ["x"]}}]}
+    return {**drawn, "layer": [zoomed, *others, line, head], "datasets": {**drawn["datasets"], "marks": rows}}
 
 
 def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: str) -> Chart:

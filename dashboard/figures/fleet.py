@@ -1,15 +1,17 @@
-"""Which sinks need a look? All of a bucket by urgency, a row each; pure functions of what the bucket said of them."""
+"""Which sinks need a look? All of a bucket by urgency, counted by state, a row each; pure functions of what the bucket said of them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 import pandas as pd
 
 from figures.data import HOUR_MS
-from figures.text import duration_text
-from kafka_s3.engine.control.status import SinkSnapshot, SinkState, health
+from figures.text import ago
+from kafka_s3.engine.control.status import WORKS, SinkHealth, SinkSnapshot, SinkState, health
+from kafka_s3.model.timing import age, duration_text
 from reading.frames import NO_TIME
 
 HOURS: Final = 24
@@ -24,7 +26,11 @@ URGENCY: Final = (
     SinkState.STOPPED,
 )
 """Who needs a look first."""
-COLUMNS: Final = ("sink", "state", "reason", "lag", "delay", "letters", "last_ms", "day")
+COLUMNS: Final = ("state", "sink", "well", "since", "lag", "delay", "caught_up", "letters", "last_commit", "day", "why")
+WHY_BEGIN: Final = 120
+WHY_END: Final = 60
+"""A longer reason keeps so much of its beginning and of its end: the one says what is the matter, the other which setting it passed."""
+NOTHING: Final = "\u2013"
 
 
 def by_urgency(sinks: Sequence[SinkSnapshot]) -> list[SinkSnapshot]:
@@ -32,11 +38,17 @@ def by_urgency(sinks: Sequence[SinkSnapshot]) -> list[SinkSnapshot]:
     return sorted(sinks, key=_urgency)
 
 
-def fleet(sinks: Sequence[SinkSnapshot]) -> pd.DataFrame:
-    """A row for each sink, in the order given.
+def counts(sinks: Sequence[SinkSnapshot]) -> dict[SinkState, int]:
+    """How many sinks are in each state, all states in the order of their urgency: a number keeps its place."""
+    found = Counter(health(known).state for known in sinks)
+    return {state: found[state] for state in URGENCY}
 
-    `lag` and `delay` (of 95 % of the last commit's records) are texts, `letters` the open dead letters of its log, None where it cannot be
-    read; `day` are the records read in each of the last 24 hours, None where the sink does not tell.
+
+def fleet(sinks: Sequence[SinkSnapshot]) -> pd.DataFrame:
+    """A row for each sink, in the order given, as texts for people.
+
+    `since` is how long it is in its state, `caught_up` by when a sink that is behind has read all; `letters` are the open dead letters of
+    its log, None where it cannot be read; `day` are the records read in each of the last 24 hours, None where the sink does not tell.
     """
     return pd.DataFrame([_row(known) for known in sinks], columns=list(COLUMNS)).astype({"letters": "Int64"})
 
@@ -44,16 +56,40 @@ def fleet(sinks: Sequence[SinkSnapshot]) -> pd.DataFrame:
 def _row(known: SinkSnapshot) -> tuple[object, ...]:
     judged = health(known)
     letters = None if known.log is None else known.log.totals.dead_letters
+    since = NOTHING if judged.since_ms is None else age(known.seen_ms - judged.since_ms)
     return (
+        str(judged.state),
         known.name,
-        [str(judged.state)],
-        judged.reason,
+        judged.well,
+        since,
         str(known.lag),
         delay_text(known),
+        caught_up_text(known),
         letters,
-        last_commit_ms(known),
+        ago(last_commit_ms(known), known.seen_ms).removesuffix(" ago"),
         _day(known),
+        why(judged),
     )
+
+
+def why(judged: SinkHealth) -> str:
+    """The reason of a state on one line, none where a sink just works; of a long one the beginning and the end."""
+    text = " ".join(judged.reason.split())
+    if text == WORKS:
+        return ""
+    if len(text) <= WHY_BEGIN + WHY_END + 3:
+        return text
+    return f"{text[:WHY_BEGIN].rpartition(' ')[0] or text[:WHY_BEGIN]} \u2026 {text[-WHY_END:].partition(' ')[2] or text[-WHY_END:]}"
+
+
+def caught_up_text(known: SinkSnapshot) -> str:
+    """By when a sink that is behind has read all that is in Kafka: `in 3 h`; a dash where it is not behind, or nobody is at work."""
+    found = known.catch_up
+    if found is None:
+        return NOTHING
+    if found.until_ms is None:
+        return "falls behind" if found.measured else "unknown"
+    return f"in {age(found.until_ms - known.seen_ms)}"
 
 
 def delay_text(known: SinkSnapshot) -> str:

@@ -36,6 +36,23 @@ def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
     )
 
 
+def by_step(files: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """The files of records per bucket of time (`at_ms` is its beginning), the newest first: files, records, bytes, and why they closed."""
+    rows = counted_files(files, "committed_ms", "records", "bytes", "reason")
+    at = rows["committed_ms"] // window.step_ms
+    groups = groups_by(at)
+    counts = by_reason(rows, window).sort_values(["at_ms", "files"], ascending=[True, False])
+    texts = counts.assign(
+        text=[f"{files:,} by {reason}" for reason, files in zip(counts["reason"], counts["files"], strict=True)]
+    )
+    found = pd.DataFrame({
+        "at_ms": at.to_numpy()[groups.first] * window.step_ms, "files": groups.sizes(), "records": groups.sums(rows["records"]),
+        "bytes": groups.sums(rows["bytes"]),
+    })  # fmt: skip
+    found["reasons"] = found["at_ms"].map(texts.groupby("at_ms")["text"].agg(", ".join)).to_numpy()
+    return found.sort_values("at_ms", ascending=False, ignore_index=True)
+
+
 def reasons(rows: pd.DataFrame) -> pd.DataFrame:
     """Each reason of files: files, share, records, the median size and number of records; most files first."""
     groups = groups_by(rows["reason"])
@@ -226,7 +243,8 @@ def _advice(
 
 def _effect(own: pd.DataFrame, placed: pd.DataFrame, target_bytes: int) -> str:
     fewer = merged(placed, target_bytes)
-    return f"at best {fewer:,} files instead of {len(own):,}, of {size_text(own['bytes'].sum() / fewer)} on average"
+    noun = "file" if fewer == 1 else "files"
+    return f"at best {fewer:,} {noun} instead of {len(own):,}, of {size_text(own['bytes'].sum() / fewer)} on average"
 
 
 def _limit(most: float) -> str:

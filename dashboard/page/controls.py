@@ -79,8 +79,19 @@ def choice(sink: str, topics: Sequence[str]) -> Chosen:
     asked = [part for text in st.query_params.get_all("topics") for part in text.split(",")]
     options = list(dict.fromkeys([*topics, *asked]))
     chosen = side.multiselect("Topics", options, key="topics", bind="query-params", placeholder="all topics")
-    pace = side.selectbox("Refresh", list(PACES), index=1, key="refresh", bind="query-params")
-    return Chosen(sink, tuple(chosen), str(span), str(zone), PACES[str(pace)], since, until)
+    return Chosen(sink, tuple(chosen), str(span), str(zone), pace(), since, until)
+
+
+def pace() -> float | None:
+    """Seconds between two refreshes, None for none."""
+    return PACES[str(st.sidebar.selectbox("Refresh", list(PACES), index=1, key="refresh", bind="query-params"))]
+
+
+def keep() -> None:
+    """Keeps what was chosen on a page that does not show it: Streamlit forgets what is not drawn."""
+    for name in ("sink", *KEPT):
+        if name in st.session_state and name != "refresh":
+            st.session_state[name] = st.session_state[name]
 
 
 def _own_range() -> tuple[datetime | None, datetime | None]:

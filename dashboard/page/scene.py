@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pandas as pd
 
@@ -24,13 +24,16 @@ from page import resources
 from page.controls import Chosen
 from reading.delta import TableLog, folders
 from reading.frames import KINDS, Frames
-from reading.history import Snapshot
+from reading.history import FRESH_MS, Snapshot
 from reading.place import Opened
 from reading.reader import SILENT_S
 from reading.tables import DELTA, TableStatus
+from reading.watch import FRESH_MS as SIGHT_FRESH_MS
 from reading.watch import Sight
 
 T = TypeVar("T")
+WAITED_MS: Final = 1_000
+"""What may pass between a look that was new and the page that is drawn from it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,15 @@ class Scene:
         """When the bucket said what the page shows: the older one of the two looks that it is drawn from."""
         looks = [one for one in (self.snapshot.looked_ms, self.sight.looked_ms) if one]
         return min(looks) if self.snapshot.known is not None else 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether both looks were had, and were new when the page was drawn."""
+        new = (
+            self.snapshot.looked_ms >= self.now_ms - FRESH_MS - WAITED_MS
+            and self.sight.looked_ms >= self.now_ms - SIGHT_FRESH_MS - WAITED_MS
+        )
+        return self.snapshot.known is not None and bool(self.sight.sinks) and new
 
     @property
     def zone(self) -> str:

@@ -41,17 +41,16 @@ def freshness(variables: resources.Variables, chosen: Chosen) -> None:
 
 def drawn_from(scene: Scene) -> None:
     """Notes which look the page is drawn from: this is what the line under the title tells of."""
-    whole = scene.snapshot.known is not None and bool(scene.sight.sinks)
-    st.session_state[DRAWN_FROM] = _Drawn(scene.chosen.sink, scene.looked_ms, whole)
+    st.session_state[DRAWN_FROM] = _Drawn(scene.chosen.sink, scene.looked_ms, scene.is_new)
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """What a page was drawn from: a look at a sink (epoch ms, 0: none yet), which was a `whole` one or lacked a part."""
+    """What a page was drawn from: a look at a sink (epoch ms, 0: none yet), which was whole and new then, or not."""
 
     sink: str
     looked_ms: int = 0
-    whole: bool = False
+    is_new: bool = False
 
 
 def _drawn(sink: str) -> _Drawn:
@@ -63,7 +62,7 @@ def _drawn(sink: str) -> _Drawn:
 def _due(chosen: Chosen) -> bool:
     """Whether the page lacks something, or shows a look that is older than it should be."""
     drawn = _drawn(chosen.sink)
-    return not drawn.whole or now_ms() - drawn.looked_ms > (chosen.every_s or 0) * 1000 + LATE_MS
+    return not drawn.is_new or now_ms() - drawn.looked_ms > (chosen.every_s or 0) * 1000 + LATE_MS
 
 
 def _tell(variables: resources.Variables, chosen: Chosen) -> None:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, TypeVar
 
-from kafka_s3.connect.config.settings import reason_of
-from kafka_s3.model.errors import SinkError
+from kafka_s3.model.errors import SinkError, reason_of
 
 PATIENCE_S: Final = 2.0
 """No reader waits longer at a time: many visitors slow reading down, and do not stop it."""

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_s3.engine.control.damage import held_by, held_text
 from kafka_s3.engine.control.status import SinkSnapshot, snapshot_of
 from kafka_s3.engine.control.stored_settings import NotedSettings, StoredConfig, read_notes, read_stored_config
 from kafka_s3.engine.log.entry import read_entry
@@ -22,7 +23,18 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.store.store import ObjectStore
 from reading.background import PAGES_FIRST, Background
-from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, neighbours, part_of, part_of_tables, reach
+from reading.frames import (
+    Frames,
+    LogPart,
+    Reach,
+    cut,
+    frames_of,
+    joined,
+    neighbours,
+    part_of_rows,
+    part_of_tables,
+    reach,
+)
 from reading.reader import THREADS, Damage, ReadAhead, entries_of, versions_listed
 from reading.tables import Noted, read_noted
 
@@ -73,6 +85,8 @@ LOOK_EVERY_S: Final = 2.0
 FRESH_MS: Final = 3_000
 """Whoever opens a page sees a look that is no older, if the bucket answers."""
 SHOW_EVERY_S: Final = 1.0
+SHARE: Final = 10
+"""What has been read is put together again no more often than so many times as long as that takes."""
 TRIED_AGAIN: Final = 20
 """Damaged entries are looked at again, as long as they are few: somebody may have restored them."""
 
@@ -126,8 +140,9 @@ class History:
         self._identity: str | None = None
         self._parts: list[LogPart] = []
         self._damage: dict[int, Damage] = {}
+        self._held: dict[int, str] = {}
         self._top = -1
-        self._looked = self._shown = 0.0
+        self._looked = self._shown = self._took_s = 0.0
         self._noted: object = None
         self.snapshot = Snapshot()
         self._background = Background(
@@ -146,8 +161,13 @@ class History:
     def ask_fresh(self, seconds: float) -> Snapshot:
         """A look that is no older than FRESH_MS, or what there is after these seconds: a bucket that does not answer holds up nobody."""
         since_ms, before = self._clock_ms() - FRESH_MS, self.snapshot
-        failed = lambda: self.snapshot is not before and bool(self.snapshot.trouble)  # noqa: E731
-        self._background.wait_until(lambda: self.snapshot.looked_ms >= since_ms or failed(), seconds)
+
+        def holds() -> bool:
+            """A new look, or the next one failed."""
+            now = self.snapshot
+            return now.looked_ms >= since_ms or (now is not before and bool(now.trouble))
+
+        self._background.wait_until(holds, seconds)
         return self.snapshot
 
     def close(self) -> None:
@@ -206,7 +226,7 @@ class History:
         """What is missing below the newest entries; other looks come between the steps."""
         while (end := self._missing()) and not self._background.closed:
             self._take_below(end)
-            if time.monotonic() - self._shown > SHOW_EVERY_S:
+            if time.monotonic() - self._shown > max(SHOW_EVERY_S, SHARE * self._took_s):
                 self._show()
             if self._background.asked and time.monotonic() - self._looked > self._look_every_s:
                 self._poll()
@@ -236,7 +256,7 @@ class History:
         known = max((part.last + 1 for part in self._parts if part.last < end), default=0)
         if stretch is None:
             below = max(known, end - STEP, self._stretches.end_below(end))
-            self._take(range(below, end), first=PAGES_FIRST.wait)
+            self._take(range(below, end), store=self._store, first=PAGES_FIRST.wait)
             return
         PAGES_FIRST.wait()
         whole = self._stretches.take(stretch)
@@ -248,14 +268,21 @@ class History:
             end -= 1
         return end
 
-    def _take(self, span: range, *, first: Callable[[], None] = lambda: None) -> None:
-        """Reads entries, after `first`; runs of them become parts."""
+    def _take(self, span: range, *, store: ObjectStore | None = None, first: Callable[[], None] = lambda: None) -> None:
+        """Reads entries, after `first`; runs of them become parts. Only the newest are worth remembering: others have a `store`."""
         if not span:
             return
-        entries, damage = entries_of(self._ahead, self._paths, span, pool=self._pool, first=first)
-        self._damage.update((one.version, one) for one in damage)
+        entries, damage = entries_of(store or self._ahead, self._paths, span, pool=self._pool, first=first)
+        self._damage.update((one.version, self._with_offsets(one)) for one in damage)
         for run in neighbours(entries, lambda entry: (entry.version, entry.version)):
-            self._parts.append(part_of(run, first=run[0].version, last=run[-1].version))
+            self._parts.append(part_of_rows(run))
+
+    def _with_offsets(self, damage: Damage) -> Damage:
+        """The damage with the offsets that the entry held; told of the first ones, for which its neighbours are read once."""
+        version = damage.version
+        if version not in self._held and len(self._held) < TRIED_AGAIN:
+            self._held[version] = held_text(held_by(self._store, self._paths, version, version))
+        return replace(damage, text=f"{damage.text} {self._held.get(version, '')}".strip())
 
     def _retry(self) -> None:
         if 0 < len(self._damage) <= TRIED_AGAIN:
@@ -278,7 +305,7 @@ class History:
 
     def _forget(self) -> None:
         self._ahead.forget()
-        self._parts, self._damage, self._top, self._noted = [], {}, -1, None
+        self._parts, self._damage, self._held, self._top, self._noted = [], {}, {}, -1, None
         self._stretches = Stretches(self._store, self._paths, self._pool)
         self.snapshot = Snapshot(number=self.snapshot.number)
 
@@ -290,7 +317,7 @@ class History:
         )
 
     def _show(self, *, known: SinkSnapshot | None = None, trouble: str = "") -> None:
-        self._shown = time.monotonic()
+        began = time.monotonic()
         self._parts = joined(self._parts)
         read = sum(map(len, self._parts))
         before = self.snapshot
@@ -309,6 +336,8 @@ class History:
             trouble=trouble,
             looked_ms=before.looked_ms if known is None else known.seen_ms,
         )
+        self._shown = time.monotonic()
+        self._took_s = self._shown - began
         self._background.answered()
 
 
@@ -316,5 +345,6 @@ def _with_damage(known: SinkSnapshot | None, damage: Sequence[Damage]) -> SinkSn
     """The sink as the bucket says it, and what of its log cannot be read: no sink with a hole in its log is well."""
     if known is None or not damage or damage[0].text in known.damage:
         return known
-    more = f" and {len(damage) - 1:,} more entries" if len(damage) > 1 else ""
-    return replace(known, damage=f"{known.damage} {damage[0].text}{more}".strip())
+    more = f" So are {len(damage) - 1:,} more entries." if len(damage) > 1 else ""
+    before = "" if known.damage in damage[0].text else f"{known.damage} "
+    return replace(known, damage=f"{before}{damage[0].text}{more}")

@@ -50,8 +50,10 @@ def mask_of(fields: frozenset[str]) -> Mask:
     names = frozenset(name.casefold() for name in fields)
 
     def headers_of(letter: DeadLetter) -> tuple[tuple[str, bytes | None], ...]:
-        hidden = lambda name: name.casefold() in names or _SECRET.search(name)  # noqa: E731
-        return tuple((name, HIDDEN if value is not None and hidden(name) else value) for name, value in letter.headers)
+        secret = {name for name, _ in letter.headers if name.casefold() in names or _SECRET.search(name)}
+        return tuple(
+            (name, HIDDEN if value is not None and name in secret else value) for name, value in letter.headers
+        )
 
     def mask(letter: DeadLetter) -> DeadLetter:
         headers = headers_of(letter)

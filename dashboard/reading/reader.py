@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final
 
-from kafka_s3.engine.log.entry import CommitEntry, read_entry
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing, StorageError
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.store import ObjectInfo, ObjectStore
+from reading.frames import EntryRows, read_rows
 
 CONNECT_S: Final = 2.0
 READ_S: Final = 4.0
@@ -118,6 +118,8 @@ def _range(store: ObjectStore, key: str, most_bytes: int) -> bytes:
 
 
 THREADS: Final = 16
+TOGETHER: Final = 8
+"""Entries that a thread reads one after the other: to hand each over would cost as much as to take it apart."""
 KEPT: Final = 512
 """More than the entries between two checkpoints and one look back."""
 
@@ -216,23 +218,24 @@ def entries_of(
     *,
     pool: ThreadPoolExecutor,
     first: Callable[[], None] = lambda: None,
-) -> tuple[list[CommitEntry], list[Damage]]:
-    """The entries of these versions, and those that are missing or damaged; `first` comes before each. Raises StorageError where the
+) -> tuple[list[EntryRows], list[Damage]]:
+    """The rows of these entries, and the versions that are missing or damaged; `first` comes before a few. Raises StorageError where the
     bucket refuses.
     """
 
-    def read(version: int) -> CommitEntry | Damage:
+    def read(some: Sequence[int]) -> list[EntryRows | Damage]:
         first()
-        return _entry_or_damage(store, paths, version)
+        return [_entry_or_damage(store, paths, version) for version in some]
 
-    found = list(pool.map(read, versions))
+    turns = [versions[at : at + TOGETHER] for at in range(0, len(versions), TOGETHER)]
+    found = [one for some in pool.map(read, turns) for one in some]
     return [one for one in found if not isinstance(one, Damage)], [one for one in found if isinstance(one, Damage)]
 
 
-def _entry_or_damage(store: ObjectStore, paths: StatePaths, version: int) -> CommitEntry | Damage:
+def _entry_or_damage(store: ObjectStore, paths: StatePaths, version: int) -> EntryRows | Damage:
     key = paths.commit(version)
     try:
-        entry = read_entry(store.get(key), key=key)
+        entry = read_rows(store.get(key), key=key)
     except ObjectMissing:
         return Damage(version, f"Commit entry {key} is missing. Restore the object from a bucket version or backup.")
     except LogDamaged as error:

@@ -40,11 +40,18 @@ def read_noted(store: ObjectStore, paths: StatePaths) -> Noted:
     for name in store.names(folder):
         stem, dot, kind = name.rpartition(".")
         about = next((FORMATS[one] for one in sorted(FORMATS, key=len, reverse=True) if _is_of(stem, one)), None)
-        if dot and kind == "json" and about is not None:
-            try:
-                found[about] = read_positions(store, f"{folder}{name}")
-            except LogDamaged as error:
-                found[about] = str(error)
+        if not dot or kind != "json" or about is None:
+            continue
+        try:
+            noted = read_positions(store, f"{folder}{name}")
+        except LogDamaged as error:
+            found[about] = str(error)
+            continue
+        before = found.get(about)
+        if (
+            not isinstance(before, TablePositions) or before.version < noted.version
+        ):  # tables of another name are no longer kept
+            found[about] = noted
     return found
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.engine.control.damage import DamageWatch
+from kafka_s3.engine.control.damage import DamagedEntries, DamageWatch
 from kafka_s3.engine.control.status import READERS, SinkSnapshot, quick_snapshot_of, state_folders, with_damage
 from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.model.errors import StorageError
 from kafka_s3.store.store import ObjectStore
-from reading.background import Background
+from reading.background import PAGES_FIRST, Background
 from reading.reader import THREADS, ReadAhead
 
 LOOK_EVERY_S: Final = 5.0
@@ -40,6 +42,9 @@ class Watch:
         self._readers = ThreadPoolExecutor(THREADS, thread_name_prefix="read sinks")
         self._sinks: dict[str, ReadAhead] = {}
         self._damage = DamageWatch(store)
+        self._damaged: dict[str, list[DamagedEntries]] = {}
+        self._searcher = ThreadPoolExecutor(1, thread_name_prefix="search for damage")
+        self._searching: Future[None] | None = None
         self.sight = Sight()
         self._background = Background("watch", self._poll, failed=self._told, pause_s=lambda: LOOK_EVERY_S)
 
@@ -52,14 +57,20 @@ class Watch:
     def ask_fresh(self, seconds: float) -> Sight:
         """A look that is no older than FRESH_MS, or what there is after these seconds."""
         since_ms, before = self._clock_ms() - FRESH_MS, self.sight
-        failed = lambda: self.sight is not before and bool(self.sight.trouble)  # noqa: E731
-        self._background.wait_until(lambda: self.sight.looked_ms >= since_ms or failed(), seconds)
+
+        def holds() -> bool:
+            """A new look, or the next one failed."""
+            now = self.sight
+            return now.looked_ms >= since_ms or (now is not before and bool(now.trouble))
+
+        self._background.wait_until(holds, seconds)
         return self.sight
 
     def close(self) -> None:
         """Ends the thread."""
         self._background.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
+        self._searcher.shutdown(wait=False, cancel_futures=True)
 
     def _told(self, trouble: str) -> None:
         self.sight = replace(self.sight, trouble=trouble)
@@ -77,14 +88,22 @@ class Watch:
                     self.sight = replace(self.sight, names=tuple(sink.name for sink in known))
                     self._background.answered()
         self.sight = Sight(tuple(known), tuple(one.name for one in known), began_ms)
+        if self._searching is None or self._searching.done():
+            self._searching = self._searcher.submit(self._search, self.sight.names)
+
+    def _search(self, names: Sequence[str]) -> None:
+        """Looks for damage in the logs of sinks, behind pages and looks: an open end may have a thousand entries."""
+        for name in names:
+            PAGES_FIRST.wait()
+            with suppress(StorageError):  # the look says so
+                self._damaged[name] = self._damage.of(StatePaths(self._prefix, name), self._clock_ms())
 
     def _known(self, name: str) -> SinkSnapshot | None:
         paths, now_ms = StatePaths(self._prefix, name), self._clock_ms()
         known = quick_snapshot_of(self._sinks[name], paths, seen_ms=now_ms)
         if known is None:
             return None
-        if self.sight.looked_ms:  # whoever comes first does not wait until every open end of a log was looked through
-            known = with_damage(known, self._damage.of(paths, now_ms))
+        known = with_damage(known, self._damaged.get(name, ()))
         if known.damage:
             self._sinks[name].forget()  # somebody may restore what is damaged
         return known

@@ -16,7 +16,7 @@ from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, Lette
 from kafka_s3.model.dead_letters import DeadLetter, Stage
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.timing import iso_time
-from page import parts, resources, states
+from page import parts, resources, states, timeline
 from page.scene import Scene
 from reading import letters
 from reading.letters import DecodedContent, FoundLetters, LetterFiles, LetterPlace
@@ -32,6 +32,8 @@ LETTER: Final = "letter"
 """The letter that is shown, in the address: `orders-0-28`."""
 BEGINS: Final = "letters-begin"
 """Where the pages begin that the reader has turned, with the question that they are of."""
+SHARED: Final = {"topic": "topic", "partition": "partition", "stage": "stage", "state": "state", "exception": "class"}
+"""Columns of letters that say nothing where all letters have the same."""
 ANY: Final = "any"
 """Of a filter: no matter which."""
 T = TypeVar("T")
@@ -69,7 +71,8 @@ def _charts(scene: Scene, counts: pd.DataFrame) -> None:
         drawn = charts.bars_over_time(
             found, "count", by="stage", axis=scene.axis, titles=("records", "stage"), domain=domain
         )
-        parts.chart(
+        timeline.chart(
+            scene,
             drawn,
             name="Records that became dead letters over time, by stage",
             key="letters-chart",
@@ -217,6 +220,12 @@ def _table(scene: Scene, found: FoundLetters, turned: int) -> None:
         "message": st.column_config.Column("Message", width="medium"), "value": st.column_config.Column("Value", width="medium"),
         "key": "Key", "since": parts.time_column("Dead letter since", scene.zone), "state": "State", "exception": "Exception class",
     }  # fmt: skip
+    same = {name: str(table[name].iloc[0]) for name in SHARED if len(table) > 1 and table[name].nunique() == 1}
+    columns = {name: title for name, title in columns.items() if name not in same}
+    if same:
+        st.caption(
+            "All of these letters: " + "; ".join(f"{SHARED[name]} {plain(value)}" for name, value in same.items()) + "."
+        )
     rows = parts.timed(table.rename(columns={"committed_ms": "since_ms"}), scene.zone, "since_ms")
     names = [letter_tables.name_of(one.letter) for one in found.letters]
     parts.table(

@@ -1,28 +1,27 @@
-"""Is my data arriving? Every sink of the bucket, and of the chosen one: state, lag, completeness, throughput, what went wrong last."""
+"""Is my data arriving? A sink's state, lag, completeness, throughput, what went wrong last."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 import streamlit as st
 
 from figures import charts, data
 from figures.data import MEASURED, delays
-from figures.fleet import URGENCY, by_urgency, delay_text, fleet, last_commit_ms
+from figures.fleet import delay_text, last_commit_ms
 from figures.text import ago, duration_text, plain, size_text, size_unit, unit_of
 from kafka_s3.engine.control.status import Lag, SinkState
-from page import parts, states
+from page import parts, states, timeline
 from page.scene import Scene
 
 TITLE: Final = "Overview"
 ICON: Final = ":material/monitor_heart:"
-PATH: Final = ""
+PATH: Final = "overview"
 COLOURS: Final = {
     SinkState.FAILED: "red", SinkState.STALE: "red", SinkState.UNKNOWN: "orange", SinkState.DEGRADED: "red",
     SinkState.PROVISIONING: "blue", SinkState.PAUSED: "gray", SinkState.RUNNING: "green", SinkState.STOPPED: "gray",
 }  # fmt: skip
-FLEET: Final = "fleet"
 SIGNS: Final = {
     SinkState.RUNNING: ":material/play_circle:", SinkState.PROVISIONING: ":material/pending:", SinkState.PAUSED: ":material/pause_circle:",
     SinkState.STOPPED: ":material/stop_circle:", SinkState.DEGRADED: ":material/warning:", SinkState.STALE: ":material/help:",
@@ -35,7 +34,6 @@ def render(scene: Scene) -> None:
     lags = data.lag_table(scene.snapshot.known, scene.snapshot.reached)
     if scene.chosen.topics:
         lags = lags[lags["topic"].isin(scene.chosen.topics)]
-    _sinks(scene)
     _state(scene, lags)
     _completeness(scene, lags)
     if not states.empty_window(scene):
@@ -87,11 +85,11 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
         "an object, given that records come in the order of their times."
     )
     zone = scene.zone
-    by_topic = parts.timed(data.completeness(lags), zone, "complete_ms", "committed_ms")
+    by_topic = _behind(parts.timed(data.completeness(lags), zone, "complete_ms", "committed_ms"))
     columns = {
         "topic": "Topic", "complete": parts.time_column("Complete through", zone, help_text),
         "partitions": parts.number_column("Partitions"),
-        "lag": parts.number_column("Lag, records"), "lag_s": st.column_config.NumberColumn("Lag, seconds", format="%.0f"),
+        "lag": parts.number_column("Lag, records"), "behind": "Lag, time",
         "committed": parts.time_column("Last commit", zone),
     }  # fmt: skip
     parts.table(by_topic, columns, name="Topics with completeness and lag", key="topics-table")
@@ -101,14 +99,19 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
     if box is None:
         return
     with box:
-        rows = parts.timed(lags, zone, "complete_ms", "committed_ms")
+        rows = _behind(parts.timed(lags, zone, "complete_ms", "committed_ms"))
         more = {
             "topic": "Topic", "partition": parts.number_column("Partition"), "lag": parts.number_column("Lag, records"),
-            "lag_s": st.column_config.NumberColumn("Lag, seconds", format="%.0f"),
+            "behind": "Lag, time",
             "frontier": parts.number_column("Next offset to write"), "complete": parts.time_column("Complete through", zone, help_text),
             "committed": parts.time_column("Last commit", zone),
         }  # fmt: skip
         parts.table(rows, more, name="Topic-partitions with frontier and lag", key="lags")
+
+
+def _behind(rows: pd.DataFrame) -> pd.DataFrame:
+    texts = [None if pd.isna(seconds) else duration_text(seconds * 1000) for seconds in rows["lag_s"]]
+    return rows.assign(behind=pd.Series(texts, index=rows.index, dtype=object))
 
 
 def _throughput(scene: Scene) -> None:
@@ -125,7 +128,8 @@ def _throughput(scene: Scene) -> None:
         drawn = charts.bars_over_time(
             found, "records", by="topic", axis=scene.axis, titles=(f"records per {step}", "topic"), domain=domain
         )
-        parts.chart(
+        timeline.chart(
+            scene,
             drawn,
             name=f"Records written per {step} and topic",
             key="records-chart",
@@ -136,11 +140,13 @@ def _throughput(scene: Scene) -> None:
         drawn = charts.bars_over_time(
             sizes, "bytes", by="topic", axis=scene.axis, titles=(f"{unit} per {step}", "topic"), domain=domain
         )
-        parts.chart(
+        timeline.chart(
+            scene,
             drawn,
             name=f"Bytes written per {step} and topic",
             key="bytes-chart",
         )
+    timeline.legend(scene)
 
 
 def _coloured(scene: Scene, shown: list[str]) -> list[str]:
@@ -171,7 +177,7 @@ def _delay(scene: Scene) -> None:
         limit=None if most is None else most / unit_ms,
     )  # fmt: skip
     last = duration_text(float(found["slow_ms"].iloc[-1]))
-    parts.chart(drawn, name="Delay of records over time", key="delay-chart")
+    timeline.chart(scene, drawn, name="Delay of records over time", key="delay-chart")
     limit = f"The limit is {duration_text(most)}" if most else "No limit is set"
     st.caption(
         f"At the commits of each {duration_text(scene.window.step_ms)}; 95 % of the last records were below {last}. "
@@ -204,48 +210,3 @@ def _troubles(scene: Scene) -> None:
         told = True
     if not told and scene.health is not None and scene.health.well:
         states.nothing("Nothing in this time: no failure, no lost offset, no open dead letter.")
-
-
-def _sinks(scene: Scene) -> None:
-    own = scene.snapshot.known  # the page has read all of its log, and may know of more damage than a glance
-    sinks = by_urgency([own if own is not None and own.name == one.name else one for one in scene.sight.sinks])
-    st.subheader(f"Sinks in this bucket ({len(scene.sight.names)})", anchor=False)
-    if not sinks:
-        st.caption("They are being read ..." if not scene.sight.trouble else plain(scene.sight.trouble))
-        return
-    names = [known.name for known in sinks]
-    picked = parts.table(
-        parts.timed(fleet(sinks), scene.zone, "last_ms"),
-        _columns(scene.zone),
-        name="Sinks of the bucket, the one that needs a look first",
-        key=FLEET,
-        on_select=lambda: _open(names),
-        selection_mode="single-row",
-    )
-    if picked.selection.rows and st.session_state.get("sink") == names[picked.selection.rows[0]] != scene.chosen.sink:
-        st.rerun()  # the whole page: it is another sink's
-
-
-def _columns(zone: str) -> dict[str, Any]:
-    return {
-        "state": st.column_config.MultiselectColumn(
-            "State", options=list(map(str, URGENCY)), color=[COLOURS[state] for state in URGENCY], width=130
-        ),
-        "sink": st.column_config.Column("Sink", width=140),
-        "lag": st.column_config.Column(
-            "Lag", help="Records between what is in objects and the heads of the topics.", width=80
-        ),
-        "delay": st.column_config.Column(
-            "Delay, 95 %", help="Of the records of the last commit, from their own time to it.", width=85
-        ),
-        "letters": parts.number_column("Dead letters", "Those of the whole log that were not settled."),
-        "day": st.column_config.BarChartColumn("Read, last 24 h", width=120, y_min=0),
-        "reason": st.column_config.Column("Why", width=230),
-        "last": parts.time_column("Last commit", zone),
-    }
-
-
-def _open(names: list[str]) -> None:
-    rows = st.session_state[FLEET].selection.rows
-    if rows and rows[0] < len(names):
-        st.session_state["sink"] = names[rows[0]]

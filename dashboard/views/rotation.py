@@ -9,18 +9,24 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, data, rotations
-from figures.data import DAY_MS
+from figures.data import DAY_MS, MINUTE_MS
 from figures.rotations import MIB, Summary
 from figures.text import duration_text, plain, size_text
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.forecast import Prices
-from page import parts, states
+from page import parts, states, timeline
+from page.files import FILE_COLUMNS, files_table, made_at
 from page.scene import Scene
-from reading.frames import Frames
+from reading.frames import Frames, counted_files
 
 TITLE: Final = "File rotation"
 ICON: Final = ":material/rotate_right:"
 PATH: Final = "rotation"
+STEPS: Final = "steps"
+MADE: Final = "made"
+"""In the address: the files of which time are shown, epoch ms."""
+ADVICE_MS: Final = 10 * MINUTE_MS
+"""So much of work shows why files are small."""
 TARGETS: Final = {"32 MiB": 32 * MIB, "64 MiB": 64 * MIB, "128 MiB": 128 * MIB, "256 MiB": 256 * MIB}
 
 
@@ -43,13 +49,58 @@ def render(scene: Scene) -> None:
          "How old the oldest record of a file was when the file became visible: 95 % of the files are faster."),
     ])  # fmt: skip
     _over_time(scene, found)
+    _made_when(scene)
     _histograms(found)
-    if scene.at_work.until_ms - scene.at_work.since_ms < DAY_MS:
-        st.subheader("Small files, and what they cost", anchor=False)
-        st.caption("Less than a day of commits is no ground for advice or for a month's price.")
+    worked_ms = scene.at_work.until_ms - scene.at_work.since_ms
+    if worked_ms >= ADVICE_MS:
+        _advice(scene)
+    if worked_ms >= DAY_MS:
+        _cost(scene)
+    else:
+        least = (
+            "ten minutes of commits are no ground for advice, and less than a day"
+            if worked_ms < ADVICE_MS
+            else "a day of commits is"
+        )
+        st.caption(f"Less than {least} no ground for a month's price.")
+
+
+def _made_when(scene: Scene) -> None:
+    """The files by the time of their commit: a row shows each of them, and why it closed."""
+    st.subheader("Which files were made when", anchor=False)
+    steps = scene.kept(
+        "steps", lambda: rotations.by_step(scene.files("committed_ms", "records", "bytes", "reason"), scene.window)
+    )
+    columns = {
+        "at": parts.time_column("Committed from", scene.zone), "files": parts.number_column("Files"),
+        "records": parts.number_column("Records"), "bytes": parts.Size("Bytes"),
+        "reasons": st.column_config.Column("Why they closed", width="large"),
+    }  # fmt: skip
+    starts = steps["at_ms"].tolist()
+    parts.table(
+        parts.timed(steps.head(parts.SHOWN_ROWS), scene.zone, "at_ms"), columns, name="Files by the time of their commit, newest first",
+        key=STEPS, on_select=lambda: _choose(starts), selection_mode="single-row",
+    )  # fmt: skip
+    made = st.query_params.get(MADE, "")
+    if not (made.isascii() and made.isdecimal()):
+        st.caption(
+            f"Choose a row to see the files of these {duration_text(scene.window.step_ms)}, and why each closed."
+        )
         return
-    _advice(scene)
-    _cost(scene)
+    rows = counted_files(made_at(scene.files(*FILE_COLUMNS), int(made), scene.window.step_ms))
+    st.button("Close the list", key="made-close", icon=":material/close:", on_click=_close)
+    files_table(scene, rows, name="Files of this time, newest first", key="made-files")
+
+
+def _close() -> None:
+    st.query_params.pop(MADE, None)
+
+
+def _choose(starts: list[int]) -> None:
+    """The chosen time goes into the address, for new rows come above it."""
+    rows = st.session_state[STEPS].selection.rows
+    if rows and rows[0] < len(starts):
+        st.query_params[MADE] = str(starts[rows[0]])
 
 
 def _over_time(scene: Scene, found: Summary) -> None:
@@ -59,7 +110,7 @@ def _over_time(scene: Scene, found: Summary) -> None:
     step = duration_text(scene.window.step_ms)
     titles = (f"files per {step}", "reason")
     drawn = charts.bars_over_time(rows, "files", by="reason", axis=scene.axis, titles=titles, domain=domain)
-    parts.chart(drawn, name=f"Files per {step}, by the reason that closed them", key="reasons-chart")
+    timeline.chart(scene, drawn, name=f"Files per {step}, by the reason that closed them", key="reasons-chart")
     columns = {
         "reason": st.column_config.Column("Reason", help="The rule that closed the file, by the key that sets it."),
         "files": parts.number_column("Files"), "share": st.column_config.NumberColumn("Share", format="percent"),

@@ -63,8 +63,8 @@ class Browser:
     def __init__(self, driver: Any, url: str, downloads: Path) -> None:
         self.driver, self.url, self.downloads = driver, url, downloads
 
-    def visit(self, page: str = "", **address: str) -> None:
-        """Opens a page and waits until it is drawn."""
+    def visit(self, page: str = "overview", **address: str) -> None:
+        """Opens a page and waits until it is drawn; blank is the page of all sinks."""
         query = "&".join(f"{name}={urllib.request.quote(value)}" for name, value in address.items())  # type: ignore[attr-defined]
         self.driver.get(f"{self.url}/{page}?{query}")
         self.until(lambda: bool(self.driver.execute_script(DRAWN)), what=f"page {page!r} drawn")

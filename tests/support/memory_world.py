@@ -36,6 +36,7 @@ BASE = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
     "kafka.bootstrap.servers": "memory:9092",
+    "s3.upload.threads": "1",  # a bucket in memory answers at once
 }
 
 

@@ -11,16 +11,21 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from kafka_s3.engine.log.fold import live_objects
+from kafka_s3.engine.loop.rewrites import LOOK_EVERY_MS
+from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
 from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.sink import compactor_of
 from kafka_s3.spark import LETTER, CommittedStream, KafkaS3, Place, place_of
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
 
 PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
+GRACE_MS = 3_600_000
 Offset = dict[str, Any]
 
 
@@ -150,6 +155,49 @@ def test_an_object_that_was_written_over_is_refused() -> None:
         ObjectUnreadable, match=r"holds 1 records, and entry \d of the log counts 2. It was written over since"
     ):
         read(world)
+
+
+def compacted() -> tuple[World, int]:
+    """Two entries of two objects each, merged to one; and the last entry with records."""
+    world = begun(2, **{"rewrite.grace.ms": str(GRACE_MS)})
+    take(world, 0, 1, 2, 3)
+    last = take(world, 4, 5, 6, 7)
+    log, entries = world.log(), world.entries()
+    merges = plan_merges(live_objects(entries).values(), CompactionRules(1 << 20, until_ms=world.now + 1))
+    compactor = compactor_of(world.settings, world.store)
+    assert list(
+        ask_for_merges(
+            compactor, log.paths, merges, version=entries[-1].version, by="test", skipped=lambda merge, error: None
+        )
+    )
+    world.now += LOOK_EVERY_MS
+    assert world.sink.poll_and_commit()
+    return world, last
+
+
+def without_originals(world: World) -> None:
+    before = len(world.objects())
+    for _ in range(6):
+        world.now += GRACE_MS // 2
+        world.sink.poll_and_commit()
+    assert len(world.objects()) < before
+
+
+def test_records_of_rewritten_objects_are_read_once_before_and_after_the_originals_are_gone() -> None:
+    world, last = compacted()
+    early = stream_of(world)
+    start = {"entry": last, "commit": world.entries()[last].commit_id}
+    assert batch(early, start, early.latestOffset()) == [], "a rewrite commits no records"
+    for _ in range(2):
+        assert sorted(numbers(world)) == list(range(8))
+        assert sorted(numbers(world, untilEntry=last)) == list(range(8))
+        stream = stream_of(world)
+        assert sorted(batch(stream, stream.initialOffset(), stream.latestOffset())) == list(range(8))
+        if len(world.objects()) > 1:
+            assert sorted(numbers(world, sinceEntry=last)) == [4, 5, 6, 7], "the originals are there"
+            without_originals(world)
+    with pytest.raises(LogDamaged, match=rf"of entry {last} is deleted: entry \d merged it with objects of entries"):
+        numbers(world, sinceEntry=last)
 
 
 # ------------------------------------------------------------ columns

@@ -25,10 +25,11 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.explain.answer import Account, Answer, Outcome
-from kafka_s3.ops.verify.audit import audit_of, kafka_of
+from kafka_s3.ops.verify.audit import audit_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
 from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.clients import plain_reader
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
 
@@ -73,7 +74,7 @@ def verify(
     selection = SegmentSelection(topic, partition, first, last, time_of("--since", since) if since else None)
     if topic is not None:
         _check_topic(settings, topic)
-    audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else kafka_of(settings))
+    audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else plain_reader(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
             audit.notify = bar.show
@@ -155,12 +156,9 @@ def explain(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show which entry, rule, schema and object a record or a key belongs to; also for dead letters, skips and gaps. Changes nothing."""
-    from kafka_s3.kafka.plain_reader import PlainReader
     from kafka_s3.ops.explain.inquiry import explain as explained
-    from kafka_s3.run.wiring.clients import consumer_properties
 
-    servers = settings.text("kafka.bootstrap.servers")
-    kafka = None if no_kafka else PlainReader(servers, properties=consumer_properties(settings))
+    kafka = None if no_kafka else plain_reader(settings)
     answer = explained(settings, about, store=S3Store(store_options(settings)), kafka=kafka)
     if output is OutputFormat.JSON:
         show_json(answer.document())

@@ -83,7 +83,9 @@ def dashboard(
 def app_file() -> Path:
     """The dashboard's entry: that of the source tree, else the one that the wheel brought along. Raises ConfigError without Streamlit."""
     if find_spec("streamlit") is None:
-        raise usage_error("streamlit", "not installed", "is needed for the dashboard.", "pip install 'kafka-s3[dashboard]'")
+        raise usage_error(
+            "streamlit", "not installed", "is needed for the dashboard.", "pip install 'kafka-s3[dashboard]'"
+        )
     return shipped(APP)
 
 

@@ -44,11 +44,12 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.verify.audit import audit_of, kafka_of
+from kafka_s3.ops.verify.audit import audit_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.spark.process import SharedSession
 from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.wiring.clients import plain_reader
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.run.wiring.running import open_session, run_until_drained, stop_on_signals
 from kafka_s3.testing.services.demo_records import (
@@ -286,7 +287,7 @@ class _RunningSink:
         out.print(totals_table(state))
         out.print(styled("  ") + totals_verdict(state))
         show_line(out, f"  {self.observer.rate:,.0f} records/s")
-        report = audit_of(settings, SegmentSelection(), kafka=kafka_of(settings)).run()
+        report = audit_of(settings, SegmentSelection(), kafka=plain_reader(settings)).run()
         broken, letters = sum(malformed[topic] for topic in topics), sum(tally.dead_letters for tally in report.tallies)
         show_line(out, f"  {broken:,} records were broken on purpose: {letters:,} dead letters")
         show_line(out, f"  verify: {report.verdict()}", style="green" if report.clean else "red")

@@ -116,6 +116,8 @@ COMMANDS: Final = tuple(
          "Test everything that a sink needs from Kafka, the registry and the bucket; exit code 1 if a test fails."),
         ("sweep", "sweep:sweep",
          "Clean up after crashed tasks: abort their unfinished uploads and remove their open files. Safe while the sink runs."),
+        ("compact", "compact:compact",
+         "Put small files of a directory together, without a change of records. Safe while the sink runs."),
         ("verify", "audit:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "audit:explain",

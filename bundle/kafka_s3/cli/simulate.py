@@ -40,11 +40,9 @@ def load_of(
     if partitions is not None:
         rule = "goes with --record-bytes: a sample has the topic's own."
         raise usage_error("--partitions", str(partitions), rule, "Leave it out.")
-    from kafka_s3.kafka.plain_reader import PlainReader
-    from kafka_s3.run.wiring.clients import consumer_properties
+    from kafka_s3.run.wiring.clients import plain_reader
 
-    kafka = PlainReader(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
-    return sampled_load(settings, kafka, records=sample, rate=rate, otherwise_ms=today_ms)
+    return sampled_load(settings, plain_reader(settings), records=sample, rate=rate, otherwise_ms=today_ms)
 
 
 def prices(

@@ -147,7 +147,7 @@ def maintain(
 
 
 iceberg = typer.Typer(
-    help="Compare a sink's Iceberg tables with log and bucket, or make them again.", no_args_is_help=True
+    help="Check a sink's Iceberg tables against the log and the bucket, rebuild or maintain them.", no_args_is_help=True
 )
 
 

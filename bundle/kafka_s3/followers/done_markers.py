@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.progress import read_note
 from kafka_s3.model.files import DataFile, counted
@@ -54,8 +54,8 @@ class Seen:
     size: int = 0
 
     def take(self, entry: CommitEntry, end_of: Callable[[int], int]) -> None:
-        """Takes the next entry in."""
-        for file in counted(entry.files):
+        """Takes the next entry in. What takes the place of other objects brings no record."""
+        for file in counted(entry.files) if entry.kind is not EntryKind.REWRITE else ():
             if file.max_timestamp is not None:
                 self._take(file, file.max_timestamp, entry.version, end_of)
         self.version = entry.version

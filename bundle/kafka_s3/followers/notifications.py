@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.progress import FollowerPosition
 from kafka_s3.model.addresses import careful_opener
@@ -60,8 +60,11 @@ class Notifications:
 
 
 def messages(entry: CommitEntry, bucket: str) -> Iterator[dict[str, Any]]:
-    """The messages of an entry: none without objects. Dead letter files are among them, by their role."""
-    files = [file for file in entry.files if file.role is not Role.POINTER]
+    """The messages of an entry: none without objects, nor where objects take the place of others, whose records would be loaded twice.
+
+    Dead letter files are among them, by their role.
+    """
+    files = [file for file in entry.files if file.role is not Role.POINTER and entry.kind is not EntryKind.REWRITE]
     parts = -(-len(files) // AT_ONCE)
     for part in range(parts):
         yield {

@@ -37,6 +37,15 @@ class SinkError(Exception):
     exit_code: ClassVar[int] = 1
 
 
+def reason_of(error: Exception) -> str:
+    """An error's text where it is the product's own and so free of secrets; of others the kind only."""
+    if isinstance(error, SinkError):
+        return f"{type(error).__name__}: {error}"
+    return (
+        f"{type(error).__name__}, which is not an error of the product's own. Its text is in the output of the process."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with a configuration: the key, its value as given (masked), the rule broken, and a remedy."""

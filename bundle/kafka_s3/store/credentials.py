@@ -100,7 +100,7 @@ class AwsSession:
         inner.lazy_register_component("data_loader", lambda: _models(inner.get_config_variable("data_path")))
         inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
         _provide(inner, credentials, region=region, config=config)
-        self.boto: Any = boto3.Session(botocore_session=inner, region_name=region or None)
+        self.boto = boto3.Session(botocore_session=inner, region_name=region or None)
         self._inner, self._lock = inner, threading.Lock()
         folders = inner.get_component("data_loader").search_paths
         folders[:] = dict.fromkeys(folders)  # the loader is shared, and each boto3 session adds its own folder
@@ -111,8 +111,9 @@ class AwsSession:
         Nor is one later, while the name in one of these addresses leads to a cloud's metadata service.
         """
         address = urls[0] if urls else None
+        make: Any = self.boto.client  # its types know a service by its literal name only
         with self._lock:  # boto3's clients are safe for threads, making one is not
-            made = self.boto.client(service, region_name=region, endpoint_url=address, config=config)
+            made = make(service, region_name=region, endpoint_url=address, config=config)
         return _careful(made, *urls)
 
     def credentials(self) -> Any:
@@ -135,13 +136,14 @@ def session_of(credentials: Credentials, *, region: str, config: Config | None =
     that was edited since counts. Asks nobody yet.
     """
     surroundings = frozenset(pair for pair in os.environ.items() if pair[0].startswith("AWS_"))
-    terms: Any = config or Config()  # botocore's stubs do not have its attributes
-    proxies = frozenset((terms.proxies or {}).items())
-    key = (os.getpid(), surroundings, credentials, region, terms.connect_timeout, terms.read_timeout, proxies)
+    config = config or Config()
+    options: Any = config  # its types do not know its options
+    proxies = frozenset((options.proxies or {}).items())
+    key = (os.getpid(), surroundings, credentials, region, options.connect_timeout, options.read_timeout, proxies)
     with _making:
         found = _sessions.get(key)
         if found is None:
-            found = _sessions[key] = AwsSession(credentials, region=region, config=terms)
+            found = _sessions[key] = AwsSession(credentials, region=region, config=config)
         return found
 
 

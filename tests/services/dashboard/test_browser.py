@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 LINKS = "[data-testid=stPageLink] a"
 PAGES = {
-    "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "tables": "Tables",
-    "commits": "Commits", "configuration": "Configuration",
+    "": "Fleet", "overview": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout",
+    "tables": "Tables", "commits": "Commits", "configuration": "Configuration",
 }  # fmt: skip
 NAMELESS = """
 const shown = one => one.getClientRects().length > 0;
@@ -102,7 +103,7 @@ def test_every_page_opens_without_a_complaint_and_asks_nobody_but_its_server(bro
     assert hosts(browser) == {browser.url.removeprefix("http://")}
     assert browser.driver.execute_script(NAMELESS) == []
     assert browser.driver.execute_script("return document.documentElement.lang") == "en"
-    browser.shot(page or "overview")
+    browser.shot(page or "fleet")
 
 
 def test_the_figures_are_those_of_the_commit_log(
@@ -155,7 +156,7 @@ def test_another_page_keeps_what_was_chosen_in_this_tab_and_in_another_one(
     browser.visit(sink=config["name"], zone="Asia/Kolkata")
     assert browser.driver.title == title
     assert len(browser.find(LINKS)) == len(PAGES)
-    for place in (1, 0, 1):
+    for place in (2, 1, 2):
         browser.find(LINKS)[place].click()
         heading = f"{list(PAGES.values())[place]} \u00b7 {config['name']}"
         browser.until(lambda heading=heading: heading in browser.text(), what=heading)  # type: ignore[misc]
@@ -163,12 +164,12 @@ def test_another_page_keeps_what_was_chosen_in_this_tab_and_in_another_one(
     assert browser.driver.current_url.count("sink=") < 2
 
     first = browser.driver.current_window_handle
-    ActionChains(browser.driver).key_down(Keys.CONTROL).click(browser.find(LINKS)[0]).key_up(Keys.CONTROL).perform()
+    ActionChains(browser.driver).key_down(Keys.CONTROL).click(browser.find(LINKS)[1]).key_up(Keys.CONTROL).perform()
     browser.until(lambda: len(browser.driver.window_handles) == 2, what="another tab")
     assert heading in browser.text()
     browser.driver.switch_to.window(browser.driver.window_handles[-1])
     try:
-        browser.until(lambda: f"{PAGES['']} \u00b7 {config['name']}" in browser.text(), what="its page")
+        browser.until(lambda: f"{PAGES['overview']} \u00b7 {config['name']}" in browser.text(), what="its page")
         assert browser.driver.title == title
         assert browser.driver.current_url.count("zone=Asia") == 1
     finally:
@@ -202,7 +203,7 @@ def test_the_export_holds_every_letter_and_no_formula(browser: Browser) -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        page if page in ("", "layout", "dead-letters") else pytest.param(page, marks=pytest.mark.nightly)
+        page if page in ("overview", "layout", "dead-letters") else pytest.param(page, marks=pytest.mark.nightly)
         for page in PAGES
     ],
 )
@@ -211,7 +212,7 @@ def test_every_page_fits_a_phone(browser: Browser, page: str) -> None:
     browser.visit(page)
     assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= 390
     assert browser.driver.execute_script("return document.querySelector('[data-testid=stMain]').scrollWidth") <= 390
-    if page == "":
+    if page == "overview":
         browser.shot("phone")
     browser.screen(1360, 1000)
 
@@ -240,3 +241,47 @@ def test_new_commits_appear_without_the_page_being_drawn_anew(
     browser.until(lambda: browser.figures().get("Records written") == "41", what="the new record")
     assert browser.driver.execute_script("return window.before.isConnected")
     assert browser.troubles() == []
+
+
+def test_dragging_over_a_chart_sets_the_range_of_the_page(
+    browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
+) -> None:
+    _, _, config = real
+    browser.screen(1360, 1000)
+    browser.visit(sink=config["name"], range="1 hour", refresh="off")
+    css = "[data-testid=stVegaLiteChart] canvas"
+    browser.until(lambda: len(browser.find(css)) >= 3, what="the charts")
+    chart = browser.find(css)[-1]
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
+    width = chart.size["width"]
+    drag = ActionChains(browser.driver).move_to_element_with_offset(chart, -width // 6, -40).click_and_hold()
+    drag.move_by_offset(width // 6, 0).move_by_offset(width // 6, 0).release().perform()
+    browser.until(lambda: "range=from" in browser.driver.current_url, what="the range in the address")
+    address = browser.driver.current_url
+    assert "from=2" in address
+    assert "to=2" in address
+    browser.until(lambda: "From" in browser.text(), what="its fields in the sidebar")
+    assert browser.troubles() == []
+
+
+def test_a_chart_marks_what_changed_and_everything_shown_can_be_exported(
+    browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
+) -> None:
+    _, topic, config = real
+    for old in browser.downloads.glob("*Topics-with*"):
+        old.unlink()
+    browser.visit(sink=config["name"], refresh="off")
+    browser.until(lambda: "Marks: a change of state" in browser.text(), what="what the marks mean")
+    opener = next(one for one in browser.find("[data-testid=stExpander] summary") if "Export" in one.text)
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", opener)
+    opener.click()
+    buttons = "[data-testid=stDownloadButton] button"
+    browser.until(lambda: len(browser.find(buttons)) == 2, what="both forms")
+    for place, ending in enumerate(("csv", "parquet")):
+        browser.find(buttons)[place].click()
+        browser.until(lambda ending=ending: bool(list(browser.downloads.glob(f"*.{ending}"))), what=ending)  # type: ignore[misc]
+    (parquet,) = browser.downloads.glob("*.parquet")
+    shown = pd.read_parquet(parquet)
+    assert shown["Topic"].tolist() == [topic]
+    with parquet.with_suffix(".csv").open() as file:
+        assert [row["Topic"] for row in csv.DictReader(file)] == [topic]

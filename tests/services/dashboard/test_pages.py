@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,23 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from figures import letter_tables
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.engine.control.heartbeat import Phase
 from kafka_s3.engine.control.stored_settings import note_settings, store_config
+from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState, iso_ms, read_ledger
+from kafka_s3.engine.log.dead_letters import letters as read_letters
 from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.followers.progress import note_positions, read_positions
+from kafka_s3.ops.positions import epoch_ms
 from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import noted_settings
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3.testing.services.memory import MemoryRecord
 from kafka_s3.testing.services.s3 import EmbeddedS3
-from reading import letters
+from reading import history, letters
 from tests.support.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked, world
-from tests.support.memory_world import BASE, World
+from tests.support.memory_world import BASE, ORDERS, START_MS, World
 from tests.support.numbers import numbers
 from tests.support.repository import DASHBOARD
 from tests.support.s3_proxy import ANYTHING, LateAnswer, Proxy, Refuse, Rule, Which
@@ -107,7 +115,7 @@ def visit(s3: EmbeddedS3, filled: Callable[[MemoryStore], str], monkeypatch: pyt
     # Streamlit's runner looks through every installed package at each run, which takes longer than the page; a server does it once.
     monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
 
-    def start(store: MemoryStore | None = None, page: str = "", **address: str) -> AppTest:
+    def start(store: MemoryStore | None = None, page: str = "overview", **address: str | list[str]) -> AppTest:
         if store is not None:
             monkeypatch.setenv("KAFKA_S3_BUCKET", filled(store))
         test = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60)
@@ -146,6 +154,12 @@ def settled(test: AppTest, holds: Callable[[AppTest], bool]) -> AppTest:
     return test
 
 
+def sinks_of(test: AppTest) -> list[dict[str, Any]]:
+    """The rows of the page of all sinks."""
+    found = test.get("bidi_component")
+    return list(json.loads(found[0].proto.json)["rows"]) if found else []
+
+
 def clean(test: AppTest) -> AppTest:
     """No page ever shows a stack trace, or gives up."""
     assert not test.exception
@@ -169,6 +183,15 @@ def frame(test: AppTest, *columns: str) -> Any:
     return found(settled(test, lambda now: bool(found(now))))[0]
 
 
+def by_name(s3: EmbeddedS3) -> str:
+    """How commands name the sink where the dashboard was started with a bucket."""
+    return f"orders --bucket {os.environ['KAFKA_S3_BUCKET']} --store-url {s3.endpoint_url} --region us-east-1"
+
+
+def data_ms(at: Any) -> int:
+    return round(at.timestamp() * 1000)
+
+
 def test_the_overview_has_the_figures_of_the_log(visit: Open, made: World) -> None:
     test = clean(visit(made.store))
     totals = made.log().load().totals
@@ -189,7 +212,18 @@ def test_rotation_counts_the_files_of_the_log(visit: Open, made: World) -> None:
     assert dict(zip(reasons["reason"], reasons["files"], strict=True)) == {
         reason: sum(str(file.reason) == reason for file in files) for reason in {str(file.reason) for file in files}
     }
-    assert "no ground for advice" in texts(test)  # it worked for eight hours
+    assert "no ground for a month" in texts(test)  # it worked for eight hours
+    assert "flush.size=" in texts(test)
+    steps = frame(test, "reasons", "files", "records")
+    assert steps["files"].sum() == len(files)
+    at = data_ms(steps["at"].iloc[0])
+    opened = clean(visit(made.store, "rotation", made=str(at)))
+    listed = frame(opened, "reason", "first_offset")
+    assert len(listed) == steps["files"].iloc[0]
+    assert sorted(listed["name"]) == sorted(
+        file.key.rpartition("/")[2] for entry in made.entries() if iso_ms(entry.committed_at) >= at for file in entry.files
+        if file.role == "value"
+    )  # fmt: skip
 
 
 def test_advice_and_a_price_come_with_a_day_of_commits(visit: Open) -> None:
@@ -208,25 +242,27 @@ def test_dead_letters_are_counted_from_the_log_and_read_only_when_asked_for(
     assert "nothing of any record is read" in texts(test)
 
 
-def test_a_script_in_a_dead_letter_stays_text_and_its_formula_cannot_calculate(visit: Open, made: World) -> None:
+def test_a_script_in_a_dead_letter_stays_text_and_its_formula_cannot_calculate(
+    visit: Open, made: World, s3: EmbeddedS3
+) -> None:
     test = clean(visit(made.store, "dead-letters", letters="true", partition="0", offset="28", topics="orders"))
     shown = next(block.value for block in test.code if "record:" in block.value)
     assert f"value: {INJECTION.decode()}" in shown
     assert f"key: {FORMULA.decode()}" in shown
     assert frame(test, "offset", "message")["key"].tolist() == [f"'{FORMULA.decode()}"]
     assert not any(INJECTION.decode() in str(one.value) for one in test.markdown)
-    assert "replay CONFIG --topic orders --partition 0 --offset 28 --dry-run" in texts(test)
+    assert f"replay {by_name(s3)} --topic orders --partition 0 --offset 28 --dry-run" in texts(test)
     assert frame(test, "pattern", "letters")["letters"].tolist() == [1]
 
 
 def test_a_letter_in_the_link_is_shown_whatever_else_is_found_with_commands_of_its_own(
-    visit: Open, made: World
+    visit: Open, made: World, s3: EmbeddedS3
 ) -> None:
     test = clean(visit(made.store, "dead-letters", letters="true", letter="orders-0-28", text="no such text"))
     shown = next(block.value for block in test.code if "record:" in block.value)
     assert f"value: {INJECTION.decode()}" in shown
     assert "No dead letter that was read fits these filters" in texts(test)
-    assert "replay CONFIG --topic orders --partition 0 --offset 28 --dry-run" in texts(test)
+    assert f"replay {by_name(s3)} --topic orders --partition 0 --offset 28 --dry-run" in texts(test)
     found = clean(visit(made.store, "dead-letters", letters="true", text="owned"))
     assert frame(found, "offset", "message")["offset"].tolist() == [28]
     assert frame(found, "pattern", "letters")["example"].tolist() == ["orders-0-28"]
@@ -347,7 +383,7 @@ def test_started_with_a_configuration_its_settings_are_shown_and_commands_name_i
     test.toggle(key="letters").set_value(True).run()
     replay = next(block.value for block in clean(test).code if "replay" in block.value).splitlines()[1]
     assert replay.startswith(f"kafka-s3 dead-letters replay '{file}' --set s3.bucket.name=bucket-")
-    assert replay.endswith("--set aws.secret.access.key=... --set flush.size=6")
+    assert "--set aws.secret.access.key=... --set flush.size=6 --until 2024-01-15T17:00:00.001Z" in replay
 
 
 def test_without_a_configuration_the_page_says_how_to_see_it(visit: Open, made: World) -> None:
@@ -366,7 +402,7 @@ def test_filters_narrow_every_number(visit: Open, made: World) -> None:
     assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
 
 
-@pytest.mark.parametrize("page", ["", "rotation"])
+@pytest.mark.parametrize("page", ["overview", "rotation"])
 def test_another_topic_puts_its_numbers_into_the_charts_that_are_there(visit: Open, made: World, page: str) -> None:
     """Streamlit makes a chart anew where its document or its description is another: that takes several times as long."""
 
@@ -396,7 +432,7 @@ def test_versions_of_delta_tables_stand_beside_their_entries(
     }
     clean(turned(test, "tables").run())
     assert figure(test, "Rows in the table") == figure(test, "Rows in the log") == "6"
-    assert figure(test, "Behind the log") == "0 entries"
+    assert frame(test, "verdict", "position")["verdict"].tolist() == ["complete"]
     assert frame(test, "files", "rows")["rows"].tolist() == ["6", "6", "6"]
     assert frame(test, "operation", "entries")["entries"].tolist() == [str(entry) for entry in tabled.entries[::-1]]
     clean(turned(test, "layout").run())
@@ -410,7 +446,7 @@ def test_versions_of_delta_tables_stand_beside_their_entries(
 # ------------------------------------------------------------ states
 
 
-@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits"])
+@pytest.mark.parametrize("page", ["overview", "rotation", "dead-letters", "layout", "commits"])
 def test_a_time_without_commits_names_the_last_one(visit: Open, made: World, page: str) -> None:
     test = clean(visit(made.store, page, range="1 hour"))
     assert "Nothing was committed in this time. The last commit was at 2024-01-15 17:00:00" in texts(test).replace(
@@ -505,7 +541,9 @@ def test_what_nobody_knows_is_not_zero_and_the_worst_sink_is_open_first(visit: O
 HOSTILE = "![x](http://evil.example/) <script>alert(1)</script> [/x] \x1b[31m\x1b]0;owned\x07\u202e"
 
 
-@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits", "configuration", "tables"])
+@pytest.mark.parametrize(
+    "page", ["overview", "rotation", "dead-letters", "layout", "commits", "configuration", "tables"]
+)
 def test_what_others_write_into_the_state_is_text_on_every_page(visit: Open, hostile: World, page: str) -> None:
     test = clean(visit(hostile.store, page))
     spoken = [
@@ -564,7 +602,9 @@ def test_a_sink_that_is_not_there_is_told_apart_from_one_that_has_committed_noth
     clean(settled(visit(made.store, sink="other"), lambda now: "There is no sink" in texts(now)))
 
 
-@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "tables", "commits", "configuration"])
+@pytest.mark.parametrize(
+    "page", ["overview", "rotation", "dead-letters", "layout", "tables", "commits", "configuration"]
+)
 def test_a_damaged_entry_is_named_and_the_rest_is_shown(visit: Open, damaged: World, page: str) -> None:
     test = clean(visit(damaged.store, page))
     settled(test, lambda now: "cannot be read" in texts(now))
@@ -578,7 +618,8 @@ def test_a_damaged_entry_is_told_in_the_table_of_sinks_too_and_what_it_hides_is_
     made.store.put(StatePaths("_kafka_s3", "orders").commit(1), b"{broken")
     test = clean(visit(made.store))
     assert figure(test, "Last commit") == "unknown"
-    assert frame(test, "state", "sink")["state"].tolist() == [["DEGRADED"]]
+    test = settled(clean(visit(made.store, "")), lambda now: bool(sinks_of(now)))
+    assert [(one["sink"], one["state"]) for one in sinks_of(test)] == [("orders", "DEGRADED")]
 
 
 def test_a_bucket_that_is_being_written_grows_on_the_page(visit: Open, s3: EmbeddedS3, client: Any) -> None:
@@ -591,3 +632,150 @@ def test_a_bucket_that_is_being_written_grows_on_the_page(visit: Open, s3: Embed
     copied(made.store, client, os.environ["KAFKA_S3_BUCKET"], below="_kafka_s3/")
     settled(test, lambda now: figure(now, "Records written") != before)
     assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
+
+
+# ------------------------------------------------------------ no false all-clear, no invented time
+
+
+def test_commands_cover_what_is_shown_and_no_letter_more(visit: Open, made: World, s3: EmbeddedS3) -> None:
+    """Six hours and two topics were chosen, and the printed command acted on every letter of the log."""
+    test = clean(visit(
+        made.store, "dead-letters", letters="true", topics=["orders", "payments"], range="from - to", to="2024-01-15T14:30",
+        **{"from": "2024-01-15T11:00"},
+    ))  # fmt: skip
+    settled(test, lambda now: any("replay" in block.value for block in now.code))
+    resolve = next(block.value for block in clean(test).code if "replay" in block.value).splitlines()[-1]
+    words = shlex.split(resolve)
+    assert words[:5] == ["kafka-s3", "dead-letters", "resolve", *by_name(s3).split()[:2]]
+    options = words[words.index("--topic") :]
+    assert options[:8] == [
+        "--topic", "orders", "--topic", "payments", "--since", "2024-01-15T11:00:00.000Z", "--until", "2024-01-15T14:30:00.000Z",
+    ]  # fmt: skip
+    shown = len(frame(test, "offset", "message"))
+    selection = LetterSelection(
+        topics=frozenset({"orders", "payments"}), since_ms=epoch_ms(options[5]), until_ms=epoch_ms(options[7]),
+        states=frozenset({LetterState.OPEN}),
+    )  # fmt: skip
+    paths = StatePaths("_kafka_s3", "orders")
+    assert (
+        len(list(read_letters(read_ledger(made.store, paths), made.store, selection=selection, missing=print)))
+        == shown
+        == 3
+    )
+    for more, why in (({"text": "owned"}, "without these filters"), ({"state": "replayed"}, "No dead letter")):
+        other = settled(visit(made.store, "dead-letters", letters="true", **more), lambda now: why in texts(now))  # noqa: B023
+        assert not any("--until" in block.value for block in clean(other).code)
+
+
+def test_messages_filter_the_letters(visit: Open, made: World) -> None:
+    test = clean(visit(made.store, "dead-letters", letters="true"))
+    patterns = frame(test, "pattern", "letters")
+    chosen = patterns["example"].iloc[0]
+    pattern = letter_tables.pattern_of(
+        next(
+            one.letter.message
+            for one in read_letters(
+                read_ledger(made.store, StatePaths("_kafka_s3", "orders")),
+                made.store,
+                selection=LetterSelection(),
+                missing=print,
+            )
+            if letter_tables.name_of(one.letter) == chosen
+        )
+    )
+    test = clean(visit(made.store, "dead-letters", letters="true", pattern=pattern))
+    assert len(frame(test, "offset", "message")) == patterns["letters"].iloc[0]
+    assert (
+        frame(test, "pattern", "letters")["letters"].tolist() == patterns["letters"].tolist()
+    )  # the others can still be chosen
+    test.button(key="all-messages").click().run()
+    assert len(frame(clean(test), "offset", "message")) == 3
+
+
+def test_a_damaged_log_is_not_green_and_says_which_offsets_the_entry_held(visit: Open) -> None:
+    made = worked(hours=6)
+    made.now = time.time_ns() // 1_000_000
+    beat(made)
+    version = next(one.version for one in made.entries() if one.files)
+    made.store.put(StatePaths("_kafka_s3", "orders").commit(version), b"{broken")
+    test = settled(visit(made.store), lambda now: "cannot be read" in texts(now) and "DEGRADED" in texts(now))
+    assert not test.success
+    assert not any("Nothing in this time" in one.value for one in test.info)
+    assert frame(test, "state", "sink")["state"].tolist() == [["DEGRADED"]]
+    first = min(file.first_offset for file in worked(hours=6).entries()[version].files if file.topic == "orders")
+    assert f"orders-0 {first} to" in texts(test).replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [({"partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name": "tenant"}, "t01971"),
+     ({}, None)],
+)  # fmt: skip
+def test_directories_are_times_only_where_the_partitioner_is_one(
+    visit: Open, config: dict[str, str], name: str | None
+) -> None:
+    """`tenant=t01971` was "behind by 1102303 d"."""
+    settings = {**BASE, **HOURLY, **config}
+    made = World(settings, topics=(ORDERS,))
+    sink = made.start()
+    for offset in range(12):
+        value = json.dumps({"tenant": f"t0{1971 + offset * 7 % 13}", "n": offset}).encode()
+        made.kafka.add(ORDERS, MemoryRecord(offset, made.now + offset * 3_600_000, None, value))
+    sink.poll_and_commit()
+    made.now += 30 * 3_600_000
+    sink.poll_and_commit()
+    note_settings(
+        made.store, StatePaths("_kafka_s3", "orders"), noted_settings(validate(settings).usable(), epoch=1, at_ms=1)
+    )
+    test = clean(visit(made.store, "layout"))
+    said = texts(settled(test, lambda now: "Kafka partitions" in texts(now)))
+    if name is None:
+        assert "No directory of time is missing" in said
+        return
+    assert "Directories are not times" in said
+    assert "Late files" not in said
+    boxes = next(one.proto.spec for one in test.get("vega_lite_chart") if "middle_x" in one.proto.spec)
+    assert boxes
+    at = clean(visit(made.store, "layout", at=f"orders/tenant={name}"))
+    listed = frame(at, "reason", "first_offset")
+    assert set(listed["encoded"]) == {f"tenant={name}"}
+    assert "closed" in texts(at)
+
+
+def test_a_table_that_refuses_says_so_why_and_since_when_and_ends_with_no_tick(visit: Open, tabled: Tabled) -> None:
+    """390 of 700 rows were missing, and the page ended with "every object is in the table"."""
+    os.environ["KAFKA_S3_BUCKET"], before = tabled.bucket, os.environ.get("KAFKA_S3_BUCKET", "")
+    paths = StatePaths("_kafka_s3", "orders")
+    key = paths.follower("delta")
+    noted = read_positions(tabled.store, key)
+    held = replace(noted, version=tabled.entries[-1], behind={}, held={})
+    held.hold("orders", after=tabled.entries[0], why="column n is long, in the table string", now_ms=START_MS)
+    try:
+        note_positions(tabled.store, key, held)
+        test = settled(visit(page="tables", sink="orders"), lambda now: "refuses" in texts(now))
+        said = texts(clean(test))
+        assert "4 records in 2 objects of 2 entries of the log are not in it" in said
+        assert "column n is long" in said
+        shown = frame(test, "verdict", "why")
+        assert shown["verdict"].tolist() == ["refuses"]
+        assert data_ms(shown["since"].iloc[0]) == START_MS
+        assert not test.success
+        assert not any("every object" in one.value for one in test.info)
+    finally:
+        note_positions(tabled.store, key, noted)
+        os.environ["KAFKA_S3_BUCKET"] = before
+
+
+def test_a_look_that_is_old_is_waited_for_when_a_page_is_opened(visit: Open, client: Any) -> None:
+    """A sink failed while nobody looked, and the page showed the last visitor's look under "seen 0 s ago"."""
+    made = worked(hours=1)
+    made.now = time.time_ns() // 1_000_000
+    beat(made)
+    test = settled(visit(made.store), lambda now: "RUNNING" in texts(now))
+    made.now = time.time_ns() // 1_000_000
+    beat(made, phase=Phase.FAILED, failure="RecordError: not JSON")
+    copied(made.store, client, os.environ["KAFKA_S3_BUCKET"], below="_kafka_s3/orders/heartbeat")
+    time.sleep(history.FRESH_MS / 1000 + 1)
+    test = clean(visit(made.store))  # the next visitor, one look
+    assert "FAILED" in texts(test)
+    assert "RUNNING" not in texts(test)

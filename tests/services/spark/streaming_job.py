@@ -13,7 +13,7 @@ def main(config: str, topic: str, folder: Path) -> None:
     spark = delta_session(name="streaming job", cores="2", warehouse=folder / "warehouse")
     orders = (
         spark.readStream.format(register(spark, config))
-        .options(topic=topic, maxEntriesPerTrigger=5)
+        .options(topic=topic, maxEntriesPerTrigger=25)
         .schema("n long, _partition int, _offset long, _entry long")
         .load()
     )

@@ -151,7 +151,7 @@ def test_a_stream_that_is_killed_three_times_has_every_record_once_in_its_table(
             time.sleep(0.1)
     job.start()
     try:
-        eventually(lambda: table.rows().total() >= sink.sent, what=job.output)
+        eventually(lambda: table.rows().total() >= sink.sent, seconds=600, what=job.output)
     finally:
         job.signal_all(signal.SIGKILL)
         job.wait()

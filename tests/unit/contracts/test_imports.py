@@ -19,6 +19,8 @@ PLANTED = [
     ("bundle/kafka_s3/connect/config/settings.py", "from kafka_s3.connect.config.validate import validate", LAZY, "a circle of imports"),
     ("bundle/kafka_s3/run/spark/failures.py", "from kafka_s3.run.spark.launch import NO_DELTA", LAZY, "a circle of imports"),
     ("bundle/kafka_s3/engine/task/worker.py", 'import importlib; importlib.import_module("kafka_s3.run.spark.task")', LAZY, "is not below"),
+    ("bundle/kafka_s3/engine/loop/sink.py", "from kafka_s3.connect.config.settings import Settings", TYPES, "only kafka_s3.cli, "),
+    ("bundle/kafka_s3/followers/glue.py", "from kafka_s3.connect.config.settings import Settings", LAZY, "only kafka_s3.cli, "),
     ("bundle/kafka_s3/model/files.py", "import pyarrow as pa", PLAIN, "only dashboard.reading, kafka_s3.engine.log.history"),
     ("bundle/kafka_s3/engine/log/entry.py", "from pyarrow import compute", LAZY, "only dashboard.reading, kafka_s3.engine.log.history"),
     ("bundle/kafka_s3/ops/sweep.py", "import boto3", PLAIN, "only kafka_s3.store, kafka_s3.testing.services.s3 may"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from statistics import median
 from typing import Any
@@ -28,18 +29,19 @@ from figures.charts import (
     treemap,
 )
 from figures.data import DAY_MS, NO_TIME, Window, delays
-from figures.fleet import by_urgency, fleet
+from figures.fleet import URGENCY, by_urgency, caught_up_text, counts, fleet, why
 from figures.partitions import Heat, heat, medians
 from figures.text import cells, plain
+from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
-from kafka_s3.engine.control.status import SinkSnapshot
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.control.status import SinkHealth, SinkSnapshot, SinkState
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.followers.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals, counted
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.testing.services.memory import MemoryRecord
-from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of
+from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of, part_of_rows, read_rows
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
@@ -339,7 +341,7 @@ def test_where_files_are_as_large_as_their_directories_the_directories_are_to_ch
     files = files_of(Reason.ROTATE_SCHEDULE, count=64, size=1 << 20, records=1000, directories=64)
     (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, in_effect=None)
     assert found.setting == "path.format"
-    assert "at best 1 files instead of 64" in found.effect
+    assert "at best 1 file instead of 64" in found.effect
 
 
 def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(made: World) -> None:
@@ -391,6 +393,24 @@ def test_the_sink_that_needs_a_look_comes_first_and_unknown_is_not_zero() -> Non
     assert rows.loc["well", "day"] == [*([0] * 22), 5, 0]
     assert rows.loc["new", "day"] is None
     assert rows["letters"].dropna().unique().tolist() == [5]
+    assert counts(ordered) == {
+        **dict.fromkeys(URGENCY, 1), SinkState.DEGRADED: 1, SinkState.UNKNOWN: 0, SinkState.PAUSED: 0, SinkState.RUNNING: 2,
+    }  # fmt: skip
+    assert rows.loc["well", "why"] == ""
+
+
+def test_a_long_reason_keeps_both_ends_and_a_sink_that_is_behind_says_by_when() -> None:
+    long = "S3 refused " + "x/" * 200 + " more than 5 (health.lag.max.records)."
+    found = why(SinkHealth(SinkState.FAILED, long))
+    assert found.startswith("S3 refused")
+    assert found.endswith("more than 5 (health.lag.max.records).")
+    assert len(found) < 200
+    beat = Heartbeat("a", "run", "host", 7, "0.1.0", 0, 10_000, phase=Phase.RUNNING, beat_ms=DAY_MS)
+    texts = [
+        caught_up_text(SinkSnapshot("a", heartbeat=replace(beat, catch_up=one), seen_ms=DAY_MS))
+        for one in (None, CatchUp(0, 9), CatchUp(0, 9, 1.0, 2.0), CatchUp(0, 9, 2.0, 1.0, DAY_MS + 7_140_000))
+    ]
+    assert texts == ["\u2013", "unknown", "falls behind", "in 1 h 59 min"]
 
 
 def test_charts_run_to_now(frames: Frames) -> None:
@@ -450,7 +470,18 @@ def test_directories_of_time_are_recognised(encoded: str, start: str, unit: str)
 
 
 @pytest.mark.parametrize(
-    "encoded", ["partition=0", "country=DE", "day=32/hour=1", "year=2024/month=13", "", "a=2024/b=1/c=1/d=1/e=1/f=1"]
+    "encoded",
+    [
+        "partition=0",
+        "country=DE",
+        "day=32/hour=1",
+        "year=2024/month=13",
+        "",
+        "a=2024/b=1/c=1/d=1/e=1/f=1",
+        "tenant=t01971",
+        "2024",
+        "order=2024/11",
+    ],
 )
 def test_other_directories_are_no_times(encoded: str) -> None:
     assert partitions.slot_of(encoded) is None
@@ -625,6 +656,52 @@ def test_the_colours_of_the_map_tell_small_numbers_beside_large_ones(values: lis
     cells = pd.DataFrame({"row": ["a", "a"], "column": ["00", "01"], "amount": values, "shown": "", "files": 1})
     chart = heat_map(cells, "amount", titles=("day", "hour", "amount"), columns=["00", "01"])
     assert chart["encoding"]["color"]["legend"]["format"] == number
+
+
+def test_a_year_of_hours_is_a_map_of_months_and_days() -> None:
+    """365 rows of days did not fit on any screen, and a quarter of them was all that was shown."""
+    days = pd.date_range("2024-01-01", "2024-12-31")
+    found = heated(**{f"year={day:%Y}/month={day:%m}/day={day:%d}/hour=10": 1 for day in days})
+    assert found is not None
+    assert (found.titles, found.cells["row"].nunique(), len(found.cells), found.left_out) == (
+        ("month", "day"),
+        12,
+        366,
+        0,
+    )
+    assert found.cell_of(datetime(2024, 3, 9, 10, 30, tzinfo=UTC)) == ("2024-03", "09")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "encoded", "start"),
+    [
+        (
+            "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH",
+            "tenant=t01971/year=2024/month=01/day=15/hour=10",
+            "2024-01-15T10:00",
+        ),
+        ("'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", "tenant=t01971", None),
+        ("yyyyMMdd'T'HH", "x/20240115T07", "2024-01-15T07:00"),
+        ("MMM-yyyy", "Jan-2024", None),
+        ("YYYY/MM/dd/", "dt=2024-01-15", "2024-01-15T00:00"),
+    ],
+)
+def test_a_pattern_says_where_the_time_of_a_directory_is(pattern: str, encoded: str, start: str | None) -> None:
+    slot = partitions.slots_by(pattern)(encoded)
+    assert (slot and slot.start.isoformat()[:16]) == start
+
+
+def test_objects_that_take_the_place_of_others_count_no_record_twice() -> None:
+    entry = next(one for one in log() if one.files)
+    again = replace(entry, version=entry.version + 1, kind=EntryKind.REWRITE, totals=Totals())
+    files = frames_of([part_of([entry, again], first=entry.version, last=again.version)]).files
+    assert files[files["counted"]]["version"].unique().tolist() == [entry.version]
+
+
+def test_an_entry_gives_the_same_rows_with_and_without_being_made() -> None:
+    for entry in log():
+        made = part_of_rows([read_rows(entry.to_json(), key="k")])
+        assert made.tables == part_of([entry], first=entry.version, last=entry.version).tables
 
 
 def test_a_map_is_of_the_directory_that_was_chosen() -> None:

@@ -229,7 +229,7 @@ def test_the_index_has_every_decision_by_its_number_and_title() -> None:
     rows = re.findall(r"^- \[(\d{4})\]\((.*)\) (.*)$", tracked()["docs/decisions/README.md"], re.MULTILINE)
     assert {name: f"{int(number)}. {title}" for number, name, title in rows} == titles
     numbers = [number for number, _, _ in rows]
-    assert sorted({*numbers}) == numbers == sorted(path[:4] for path in titles)
+    assert sorted(numbers) == sorted({path[:4] for path in titles})
 
 
 @pytest.mark.parametrize("guide", [*GUIDES, *(path.removesuffix(".md") for path in DECISIONS)])
@@ -322,7 +322,7 @@ def test_the_first_screen_of_the_readme_says_for_whom_it_is_and_why_it_is_not_th
         assert word in first
 
 
-@pytest.mark.parametrize("phrase", ["is told", "are told", "own words"])
+@pytest.mark.parametrize("phrase", ["told(?! apart)", "heard of", "storeys?", "own words"])
 def test_the_pages_say_who_does_what(phrase: str) -> None:
     """Passives that leave open who speaks to whom had to be read twice."""
     pages = [path for path in tracked() if path.startswith("docs/") or path == "README.md"]

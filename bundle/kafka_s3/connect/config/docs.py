@@ -156,7 +156,8 @@ PAGES: Final = (
                 "Null values have a key of their own, [`behavior.on.null.values`](configuration-files.md#null-values-keys-and-headers)."),
     )),
     Page("configuration-running.md", "Running, health, notifications", "how a sink runs, what it reports, and who is notified of objects", (
-        Chapter("Running", (), ("compatibility.strict", "tasks.run.on", "commit.max.files", "task.timeout.ms", "writer.memory.bytes")),
+        Chapter("Running", (), ("compatibility.strict", "tasks.run.on", "commit.max.files", "task.timeout.ms", "writer.memory.bytes",
+                                 "rewrite.grace.ms")),
         Chapter("Health and metrics", (), (
             "heartbeat.interval.ms", "health.lag.max.records", "health.delay.max.ms", "health.deadletter.max.ratio",
             "metrics.prometheus.port", "metrics.otlp.enable")),

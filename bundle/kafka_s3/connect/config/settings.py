@@ -15,7 +15,7 @@ from typing import Final
 from kafka_s3.connect.config.jaas import read_login
 from kafka_s3.connect.config.option import InvalidValue, Value, default_of, sensitive, shown
 from kafka_s3.connect.config.options.table import OPTIONS, option_of, presentable
-from kafka_s3.model.errors import ConfigError, Problem, SinkError
+from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.text import MASK, Secret
 
 
@@ -147,15 +147,6 @@ PUBLIC: Final = (
     "awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs",
 )  # fmt: skip
 _IN_URL: Final = re.compile(r"//[^/@\s:]*:([^/@\s]+)@")
-
-
-def reason_of(error: Exception) -> str:
-    """An error's text where it is the product's own and so free of secrets; of others the kind only."""
-    if isinstance(error, SinkError):
-        return f"{type(error).__name__}: {error}"
-    return (
-        f"{type(error).__name__}, which is not an error of the product's own. Its text is in the output of the process."
-    )
 
 
 def _inside(text: str) -> set[str]:

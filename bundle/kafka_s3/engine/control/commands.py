@@ -28,13 +28,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What is asked of a sink: whether to pause, by which request, and the last request to flush."""
+    """What is asked of a sink: whether to pause, by which request, the last request to flush, and the last one to look for rewrites."""
 
     paused: bool = False
     request: str = ""
     flush: str = ""
     requested_at: str = ""
     requested_by: str = ""
+    rewrite: str = ""
 
     def to_json(self) -> bytes:
         """The control object as stored."""
@@ -75,6 +76,11 @@ def ask_resume(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> 
 def ask_flush(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
     """Asks the sink to close its open files once."""
     return _put(store, paths, replace(_now(store, paths), flush=asked.id), asked=asked)
+
+
+def ask_look(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
+    """Asks the sink to look for rewrites that wait beside its log."""
+    return _put(store, paths, replace(_now(store, paths), rewrite=asked.id), asked=asked)
 
 
 def _now(store: ObjectStore, paths: StatePaths) -> Control:

@@ -20,10 +20,9 @@ from types import NoneType
 from typing import Any, Final, TypeVar
 
 from kafka_s3 import __version__
-from kafka_s3.connect.config.settings import reason_of
 from kafka_s3.engine.control.catch_up import CatchUp, CatchUpMeter
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError
+from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError, reason_of
 from kafka_s3.model.files import DataFile, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import start_daemon

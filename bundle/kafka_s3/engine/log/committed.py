@@ -7,31 +7,35 @@ is the one answer to what counts of a stretch of entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
+from typing import Final
 
-from kafka_s3.engine.log.entry import CommitEntry, read_entry
-from kafka_s3.engine.log.fold import UNPUBLISHED, Event, LogFold, Replacement, Reset, Segment
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.fold import LiveObject, live_objects
 from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offsets import Gap
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.store.store import ObjectStore
+
+_RECORDS: Final = frozenset({Role.VALUE, Role.KEY})
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedFile:
     """A file of records: its object of values, None where it holds tombstones only; that of its keys, None without; and its entry.
 
-    `read_again`: its position was set back later, so that its records are in later files, too; it may never have appeared.
+    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
     """
 
     entry: int
     values: DataFile | None
     keys: DataFile | None
-    read_again: bool = False
+    until: int | None = None
 
     @property
     def facts(self) -> DataFile:
@@ -40,81 +44,89 @@ class CommittedFile:
         assert found is not None
         return found
 
+    @property
+    def rows(self) -> int:
+        """How many of its first records are meant: the n-th has the first offset and n, or a later one."""
+        return (
+            self.facts.records if self.until is None else min(self.until - self.facts.first_offset, self.facts.records)
+        )
 
-def committed_files(entries: Iterable[CommitEntry], topic: str) -> list[CommittedFile]:
-    """The files of a topic's records that consecutive entries committed, in the order of the log; each object once.
 
-    An object that was written again under its key, because a position was set back, counts with the later entry. One whose upload was
-    lost for good never appeared. An object that a rewrite put in the place of others counts where all of those are of these entries; where
-    only some are, these count as long as they are there.
+def committed_files(
+    entries: Iterable[CommitEntry], topic: str, *, later: Iterable[CommitEntry] = ()
+) -> list[CommittedFile]:
+    """The files of a topic's records that consecutive entries committed, in the order of the log: `live_objects` of this stretch.
+
+    A rewrite commits no records. Its objects stand for those of the stretch where all that it replaced are of the stretch; else the
+    originals are read, as long as they are there. `later` are the entries behind the stretch, of which nothing but rewrites count. Raises
+    LogDamaged where originals are deleted that the rewrite merged with objects of other entries.
     """
-    fold, found = LogFold(), dict[str, CommittedFile]()
-    for entry in entries:
-        for event in sorted(fold.add(entry), key=_is_of_sidecars):
-            if event.topic_partition.topic != topic:
-                continue
-            if isinstance(event, Segment):
-                for file in _files(event):
-                    found.pop(file.facts.key, None)
-                    found[file.facts.key] = file
-            elif isinstance(event, Reset):
-                if event.goes_back and not event.recreated:
-                    _set_back(found, event)
-            elif isinstance(event, Replacement):
-                _replace(found, event)
-            elif event.cause == UNPUBLISHED:
-                for key in [key for key, one in found.items() if _is_within(one.facts, event)]:
-                    del found[key]
-    return list(found.values())
+    stretch = _Stretch(topic)
+    live = live_objects(chain(stretch.own(entries), stretch.rewrites(later)))
+    stretch.check(live)
+    groups: dict[tuple[int, TopicPartition, str, str, int], dict[Role, LiveObject]] = {}
+    for one in live.values():
+        file = one.file  # where a transform routes records, only the folder tells files apart
+        place = (
+            one.version,
+            file.topic_partition,
+            file.key.rpartition("/")[0],
+            file.encoded_partition,
+            file.first_offset,
+        )
+        groups.setdefault(place, {})[file.role] = one
+    return [_file(parts) for parts in groups.values() if not _RECORDS.isdisjoint(parts)]
 
 
-def _files(segment: Segment) -> Iterator[CommittedFile]:
-    """The files of a segment, each with its objects. Where a transform routes records, only the folder tells files apart."""
-    groups: dict[tuple[str, str, int], dict[Role, DataFile]] = {}
-    for file in segment.files:
-        place = (file.key.rpartition("/")[0], file.encoded_partition, file.first_offset)
-        groups.setdefault(place, {})[file.role] = file
-    for parts in groups.values():
-        values, keys = parts.get(Role.VALUE), parts.get(Role.KEY)
-        if values is not None or keys is not None:
-            yield CommittedFile(segment.version, values, keys)
+def _file(parts: Mapping[Role, LiveObject]) -> CommittedFile:
+    values, keys = parts.get(Role.VALUE), parts.get(Role.KEY)
+    one = values or keys
+    assert one is not None
+    value_file, key_file = (part.file if part is not None else None for part in (values, keys))
+    return CommittedFile(one.version, value_file, key_file, one.until)
 
 
-def _is_of_sidecars(event: Event) -> bool:
-    """Whether it is about keys or headers, whose values have to be replaced first."""
-    return isinstance(event, Replacement) and event.file is not None and event.file.role is not Role.VALUE
+class _Stretch:
+    """The entries of a stretch as they would be if there were no others."""
 
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._named: dict[str, int] = {}
+        self._merged: dict[str, int] = {}
+        self._deleted: set[int] = set()
 
-def _replace(found: dict[str, CommittedFile], event: Replacement) -> None:
-    replaced, file = [found[key] for key in event.swap.keys if key in found], event.file
-    if file is None or (replaced and len(replaced) == len(event.swap.keys)):
-        for one in replaced:
-            del found[one.facts.key]
-    if file is None:
-        return
-    if replaced and len(replaced) == len(event.swap.keys):
-        values, keys = (file, None) if file.role is Role.VALUE else (None, file)
-        found[file.key] = CommittedFile(replaced[-1].entry, values, keys, any(one.read_again for one in replaced))
-    elif file.role is Role.KEY:
-        for key, one in found.items():
-            if one.values is not None and one.keys is None and _coordinates(one.values) == _coordinates(file):
-                found[key] = replace(one, keys=file)
+    def own(self, entries: Iterable[CommitEntry]) -> Iterator[CommitEntry]:
+        """Each entry with its files, and the swaps of what the stretch names."""
+        for entry in entries:
+            yield self._without_others(entry)
 
+    def rewrites(self, entries: Iterable[CommitEntry]) -> Iterator[CommitEntry]:
+        """Of later entries those that rewrite what the stretch names."""
+        for entry in entries:
+            found = self._without_others(entry) if entry.kind is EntryKind.REWRITE else None
+            if found is not None and found.swaps:
+                yield found
 
-def _coordinates(file: DataFile) -> tuple[object, ...]:
-    return file.topic_partition, file.encoded_partition, file.first_offset, file.last_offset
+    def check(self, live: Mapping[str, LiveObject]) -> None:
+        """Raises LogDamaged where an object that has to be read was deleted after a rewrite."""
+        for key, version in self._merged.items():
+            if key in live and version in self._deleted:
+                raise LogDamaged(
+                    f"{key} of entry {self._named[key]} is deleted: entry {version} merged it with objects of entries that are not meant "
+                    "here, so that its records cannot be told from theirs. Read from an earlier entry, or to a later one."
+                )
 
-
-def _set_back(found: dict[str, CommittedFile], reset: Reset) -> None:
-    for key, one in found.items():
-        if one.facts.topic_partition == reset.topic_partition and one.facts.last_offset >= reset.frontier:
-            found[key] = replace(one, read_again=True)
-
-
-def _is_within(file: DataFile, gap: Gap) -> bool:
-    return (
-        file.topic_partition == gap.topic_partition and gap.first <= file.first_offset <= file.last_offset <= gap.last
-    )
+    def _without_others(self, entry: CommitEntry) -> CommitEntry:
+        self._deleted.update(entry.deleted)
+        if entry.kind is EntryKind.REWRITE:
+            swaps = tuple(swap for swap in entry.swaps if self._named.keys() >= set(swap.keys))
+            for swap in entry.swaps:
+                if swap not in swaps:
+                    self._merged.update({key: entry.version for key in swap.keys if key in self._named})
+            by = {swap.by for swap in swaps}
+            entry = replace(entry, swaps=swaps, files=tuple(file for file in entry.files if file.key in by))
+        self._named.update({file.key: entry.version for file in entry.files if file.topic == self._topic})
+        return replace(entry, files=tuple(file for file in entry.files if file.topic == self._topic))
 
 
 def entries_between(log: CommitLog, first: int, last: int) -> Iterator[CommitEntry]:
@@ -129,6 +141,12 @@ def entries_between(log: CommitLog, first: int, last: int) -> Iterator[CommitEnt
         yield entry
     if wanted <= last:
         raise LogDamaged(_missing(log, wanted, last, f"end before entry {wanted}"))
+
+
+def rewrites_behind(log: CommitLog, last: int) -> Iterator[CommitEntry]:
+    """The entries behind a version up to the log's end, for the rewrites among them; none, unread, of a log that was never rewritten."""
+    if log.state.rewritten and last < log.state.version:
+        yield from entries_between(log, last + 1, complete_through(log))
 
 
 def _missing(log: CommitLog, first: int, last: int, way_out: str) -> str:

@@ -207,7 +207,12 @@ def grouped(found: Iterable[FiledLetter]) -> list[LetterGroup]:
 
 def committed_ms(entry: CommitEntry) -> int:
     """When an entry was committed, epoch ms."""
-    return round(datetime.fromisoformat(entry.committed_at).timestamp() * 1000)
+    return iso_ms(entry.committed_at)
+
+
+def iso_ms(text: str) -> int:
+    """A time of the log, ISO 8601, as epoch ms."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _judged(

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.engine.log.dead_letters import committed_ms
-from kafka_s3.engine.log.entry import CommitEntry, file_document, file_of, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, file_document, file_of, read_entry
 from kafka_s3.engine.log.reading import REMEDY, Manifest, Stretch, read_manifest, scan_entries
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
@@ -102,7 +102,7 @@ def without_upload_ids(entry: CommitEntry) -> CommitEntry:
 def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
     at_ms = committed_ms(entry)
     rows[ENTRIES].append(_entry_row(entry, at_ms))
-    own = {file.key for file in counted(entry.files)}
+    own = {file.key for file in counted(entry.files) if entry.kind is not EntryKind.REWRITE}
     for number, file in enumerate(entry.files):
         row = (entry.version, at_ms, number, *_file_row(file))
         if file.role is Role.DEAD_LETTER:

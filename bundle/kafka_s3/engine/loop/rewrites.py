@@ -1,7 +1,8 @@
 """How do objects take the place of others? The log's owner commits what is asked for, and deletes the originals when their time is over.
 
-1. Requests (`engine.log.rewrites`) are looked for from time to time. One that holds becomes an entry, by the steps of every entry: it is
-   put, its uploads are completed, a marker says so, followers catch up. From the entry on the new objects count, and the old ones do not.
+1. Requests (`engine.log.rewrites`) are looked for at the start, and when the sink is asked to. One that holds becomes an entry, by the
+   steps of every entry: it is put, its uploads are completed, a marker says so, followers catch up. From the entry on the new objects
+   count, and the old ones do not.
 2. `grace_ms` after the entry the originals are deleted, then an entry says so. Between publication and deletion both are listed.
 
 A death anywhere leaves what the next owner goes on with: a request without an entry, an entry whose uploads are pending, originals of which
@@ -23,8 +24,6 @@ from kafka_s3.model.errors import LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
-LOOK_EVERY_MS: Final = 60_000
-"""How often requests are looked for."""
 REST_MS: Final = 3_600_000
 """How long originals are left alone that the bucket did not let go."""
 DAY_MS: Final = 86_400_000
@@ -40,35 +39,43 @@ class Rewrites:
     commit: Callable[[CommitEntry], None]
     warn: Callable[[str], None]
     grace_ms: int = DAY_MS
-    _next_look_ms: int = 0
+    _looks: bool = True
+    _noticed: str = ""
     _rests_until_ms: int = 0
     _settled: set[str] = field(default_factory=set)
 
     def attend(self) -> None:
         """Does what is due. Raises CommitError, and StorageUnavailable where an entry is not in all places yet."""
         now = self.log.clock_ms()
-        if not self._next_look_ms - LOOK_EVERY_MS <= now < self._next_look_ms:
-            self._next_look_ms = now + LOOK_EVERY_MS
+        if self._looks:
             self.settle_requests()
         if self._rests_until_ms - REST_MS > now or now >= self._rests_until_ms:
             self.delete_originals()
 
+    def notice(self, asked: str) -> None:
+        """Requests are looked for next, if this is another asking than the last."""
+        self._looks = self._looks or asked != self._noticed
+        self._noticed = asked
+
     def settle_requests(self) -> None:
         """Commits the requests that hold, and ends the others. Raises as `attend`."""
+        self._looks = True
         try:
             found = [one for one in rewrite_requests(self.log.store, self.log.paths) if one[0] not in self._settled]
         except (LogDamaged, StorageError) as error:
-            self.warn(f"Rewrites that are asked for cannot be read, and wait: {error}")
+            if not isinstance(error, StorageUnavailable):
+                self._looks = False
+                self.warn(f"Rewrites that are asked for cannot be read, and wait for the next one: {error}")
             return
-        for key, request in found:
-            self._settle(key, request)
+        self._looks = not all([self._settle(key, request) for key, request in found])
 
-    def _settle(self, key: str, request: CommitEntry) -> None:
+    def _settle(self, key: str, request: CommitEntry) -> bool:
+        """Commits or ends a request; whether it needs no further look."""
         try:
             state, why = self._judged(request)
         except StorageUnavailable as error:
             _log.info("a rewrite waits", extra={"facts": {"request": request.commit_id, "reason": str(error)}})
-            return
+            return False
         if state is RequestState.OPEN:
             about = self.log.new_entry(EntryKind.REWRITE)
             own = {name: getattr(about, name) for name in ("version", "epoch", "committed_at", "sink")}
@@ -82,10 +89,11 @@ class Rewrites:
                 end_uploads(self.log.store, request)
             self.log.store.delete(key)
         except StorageUnavailable:  # the next look finds the request settled
-            return
+            return False
         except StorageError as error:
             self.warn(f"{key} is settled, but could not be removed: {error} Grant s3:DeleteObject on it, or delete it.")
         self._settled.add(key)
+        return True
 
     def _judged(self, request: CommitEntry) -> tuple[RequestState, str]:
         if request.sink != self.log.paths.sink or request.version > self.log.state.version:

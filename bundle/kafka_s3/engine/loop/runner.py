@@ -121,6 +121,7 @@ def _open(sink: Sink, channel: CommandChannel) -> None:
 def _poll(sink: Sink, interruption: Interruption) -> PollEnd:
     """Polls, and does a flush that is asked for."""
     channel, commands = interruption.channel, interruption.commands
+    sink.rewrites.notice(commands.rewrite)
     outcome = _ended(sink.poll_and_commit(interruption.go_on), sink, interruption)
     if outcome is PollEnd.DONE and channel.owes_flush(commands):
         outcome = _drain(sink, interruption, close=Reason.FLUSH_NOW)

@@ -116,6 +116,9 @@ def topics_of(entries: Iterable[CommitEntry]) -> dict[str, TopicObjects]:
     encoded: dict[str, dict[str, None]] = {}
     beside: dict[str, dict[Role, None]] = {}
     for entry in entries:
+        replaced = {key for swap in entry.swaps for key in swap.keys}
+        for topic in {swap.topic_partition.topic for swap in entry.swaps} & newest.keys():
+            newest[topic] = [one for one in newest[topic] if one.key not in replaced]
         for file in entry.files:
             if file.role in INFIX:
                 beside.setdefault(file.topic, {})[file.role] = None

@@ -31,6 +31,7 @@ _OTHERS: Final[Mapping[Reason, str]] = {
     Reason.SCHEMA: "schema: the next record's schema could not go into the open file",
     Reason.FLUSH_NOW: "flush.now: what was open was closed by hand (kafka-s3 flush, or --flush)",
     Reason.LOST_OFFSETS: "behavior.on.lost.offsets: what follows was no longer in Kafka; the file holds what was read before",
+    Reason.COMPACTION: "compaction: it was made from objects of its directory that followed one another",
     Reason.DEAD_LETTER: "dead_letter: each task closes its own file of dead letters",
 }
 _SETTING: Final[Mapping[Reason, str]] = {Reason.ROTATE_INTERVAL: "block.gzip.file.interval.ms"}
@@ -49,6 +50,7 @@ class Outcome(StrEnum):
     NOT_READ = "not read yet"
     NOT_IN_KAFKA = "not in Kafka yet"
     LOST = "lost"
+    REPLACED = "replaced"
     STATE = "state"
     UNKNOWN = "unknown"
 

@@ -16,7 +16,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, LetterState, letters
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Reset, Segment
+from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Replacement, Reset, Segment
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
@@ -69,6 +69,8 @@ class OffsetAccounts:
                 continue
             if isinstance(event, Segment):
                 self._add_segment(entry, event)
+            elif isinstance(event, Replacement):
+                self._replace(entry, event)
             elif isinstance(event, Reset):
                 self._reset(event)
             elif isinstance(event, Gap) and event.first <= self.offset <= event.last:
@@ -93,6 +95,18 @@ class OffsetAccounts:
                 return
             text += f"; no object of it reaches to this offset, and it skipped {segment.skipped} records"
             self._account(entry, Outcome.SKIPPED if segment.skipped else Outcome.NO_RECORD, text)
+
+    def _replace(self, entry: CommitEntry, event: Replacement) -> None:
+        """The object that has the offset from now on, where it was in one of those replaced; sidecars go with their objects."""
+        keys = set(event.swap.keys)
+        for account in [one for one in self.found if one.current]:
+            if not any(file.key in keys for file in account.files):
+                continue
+            self.found = [replace(one, current=False) if one is account else one for one in self.found]
+            made = (file for file in entry.files if self._reaches(file))
+            left = tuple(file for file in account.files if file.key not in {key for s in entry.swaps for key in s.keys})
+            text = f"objects were made one ({entry.reason}), {event.swap.by} from {len(keys)}"
+            self._account(entry, account.outcome, text, (*made, *left))
 
     def _reset(self, reset: Reset) -> None:
         if reset.goes_back and self.offset in reset.to_read:
@@ -352,15 +366,22 @@ def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: State
         resets = [event for event in fold.add(entry) if isinstance(event, Reset)]
         accounts = [replace(one, current=one.current and not _superseded(one, resets)) for one in accounts]
         accounts += [_account(entry, file) for file in entry.files if file.key == key]
+        accounts += [_replaced(entry, accounts[-1], swap.by) for swap in entry.swaps if key in swap.keys and accounts]
     if not accounts:
         topics = sorted({tp.topic for tp in fold.frontier})
         return _unclaimed(key, topics, settings=settings, store=store, paths=paths, layout=layout)
     last = accounts[-1]
     text = f"Commit entry {last.entry} of {last.committed_at}: {last.text}."
-    if not last.current:
+    if not last.current and last.outcome is not Outcome.REPLACED:
         text += " Its records were read again by a later entry, because the position was set back."
     objects = object_facts([one for account in accounts for one in account.files], settings, store)
     return Answer(last.outcome, text, about=key, accounts=tuple(accounts), objects=objects)
+
+
+def _replaced(entry: CommitEntry, before: Account, by: str) -> Account:
+    """What became of an object whose place another takes."""
+    text = f"{entry.reason}: its records are in {by} from here on, and it is deleted once rewrite.grace.ms is over"
+    return Account(entry.version, entry.committed_at, Outcome.REPLACED, text, before.files[:1])
 
 
 def _superseded(account: Account, resets: list[Reset]) -> bool:
@@ -376,6 +397,8 @@ def _account(entry: CommitEntry, file: DataFile) -> Account:
         return Account(entry.version, entry.committed_at, Outcome.DEAD_LETTER, text, (file,))
     beside = tuple(other for other in entry.files if other is not file and _identity(other) == _identity(file))
     replayed = ", replayed from dead letters" if entry.kind is EntryKind.REPLAY else ""
+    of = next((len(swap.keys) for swap in entry.swaps if swap.by == file.key), 0)
+    replayed = f", made from {of:,} objects" if of else replayed
     text = f"{_ROLES.get(file.role, '')}{file.records:,} records, {span}{replayed}"
     return Account(entry.version, entry.committed_at, Outcome.OBJECT, text, (file, *beside))
 

@@ -14,12 +14,12 @@ from itertools import count
 from typing import Any, Final
 
 from kafka_s3.connect.converters.whole_records import FIELD
-from kafka_s3.connect.naming.keys import DataKeys, read_block_key
+from kafka_s3.connect.naming.keys import DataKeys, last_of_rewritten, read_block_key
 from kafka_s3.connect.schemas.json_form import dumps
-from kafka_s3.engine.log.entry import CommitEntry
-from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Reset, Segment
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Replacement, Reset, Segment
 from kafka_s3.engine.log.spill import TemporaryDatabase
-from kafka_s3.model.files import ROLES, Role
+from kafka_s3.model.files import ROLES, DataFile, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.objects.block_gzip_form import Framing
@@ -247,7 +247,9 @@ class RestoreSelection:
 
 
 _TABLES: Final = """
-CREATE TABLE files (id INTEGER PRIMARY KEY, topic TEXT, partition INT, directory TEXT, first INT, last INT, until INT, file BLOB);
+CREATE TABLE files (id INTEGER PRIMARY KEY, topic TEXT, partition INT, directory TEXT, first INT, last INT, until INT, file BLOB,
+  key TEXT);
+CREATE INDEX files_key ON files (key);
 CREATE INDEX files_directory ON files (topic, partition, directory, first);
 CREATE INDEX files_first ON files (topic, partition, first);
 CREATE TABLE planned (plan INT, number INT, first INT, wanted INT, bytes INT, file BLOB, PRIMARY KEY (plan, number)) WITHOUT ROWID;
@@ -270,9 +272,12 @@ class FileTable:
     def add(self, file: StoredFile) -> None:
         """Takes a file in."""
         self._db.execute(
-            "INSERT INTO files (topic, partition, directory, first, last, until, file) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*file.topic_partition, file.folder, file.first_offset, file.last_offset, file.until, _packed(file)),
-        )
+            "INSERT INTO files (topic, partition, directory, first, last, until, file, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *file.topic_partition, file.folder, file.first_offset, file.last_offset, file.until, _packed(file),
+                next(part.key for part in file.parts.values()),
+            ),
+        )  # fmt: skip
 
     def add_object(self, file: StoredFile) -> None:
         """Takes a file of one object in, or the object to the file of its directory and first offset, if there is one."""
@@ -290,6 +295,16 @@ class FileTable:
     def remove(self, tp: TopicPartition, first: int, *, last: int) -> None:
         """The files of these offsets, both included, never appeared."""
         self._db.execute(f"DELETE FROM files WHERE {_OF} AND first = ? AND last = ?", (*tp, first, last))
+
+    def take_place(self, tp: TopicPartition, directory: str, first: int, *, last: int) -> None:
+        """Files of a directory that begin in these offsets, both included, are in another."""
+        query = f"DELETE FROM files WHERE {_OF} AND directory = ? AND first BETWEEN ? AND ?"
+        self._db.execute(query, (*tp, directory, first, last))
+
+    def replace(self, keys: Iterable[str]) -> None:
+        """Files whose first object has one of these keys are in others."""
+        for key in keys:
+            self._db.execute("DELETE FROM files WHERE key = ?", (key,))
 
     def cut_at(self, tp: TopicPartition, offset: int) -> None:
         """What is at or behind the offset is not wanted of the files so far: the n-th row is at the first offset and n, or later."""
@@ -402,28 +417,33 @@ def logged_files(
             if not wants(tp):
                 continue
             if isinstance(event, Segment):
-                for file in _grouped(event):
+                for file in _grouped(event.files):
                     files.add(file)
+            elif isinstance(event, Replacement):
+                files.replace(event.swap.keys)
             elif isinstance(event, Reset) and event.goes_back:
                 files.cut_at(tp, event.frontier)
             elif isinstance(event, Gap) and event.cause == UNPUBLISHED:
                 files.remove(tp, event.first, last=event.last)
+        if entry.kind is EntryKind.REWRITE:  # an object and its sidecars are of several swaps
+            for file in _grouped(one for one in entry.files if wants(one.topic_partition)):
+                files.add(file)
         for tp, found in entry.dead_letters.items():
             letters[tp] = letters.get(tp, 0) + found.count
     return files, letters
 
 
-def _grouped(segment: Segment) -> Iterable[StoredFile]:
-    """The files of a segment, each with its objects. Where a transform routes records, only the folder tells files apart."""
-    groups: dict[tuple[str, str, int], StoredFile] = {}
-    for file in segment.files:
+def _grouped(objects: Iterable[DataFile]) -> Iterable[StoredFile]:
+    """The files of an entry, each with its objects. Where a transform routes records, only the folder tells files apart."""
+    groups: dict[tuple[TopicPartition, str, str, int], StoredFile] = {}
+    for file in objects:
         if file.role in (Role.DEAD_LETTER, Role.INDEX, Role.POINTER):
             continue
         folder = file.key.rpartition("/")[0]
         found = groups.setdefault(
-            (folder, file.encoded_partition, file.first_offset),
+            (file.topic_partition, folder, file.encoded_partition, file.first_offset),
             StoredFile(
-                segment.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
+                file.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
                 file.max_timestamp,
             ),
         )  # fmt: skip
@@ -436,9 +456,10 @@ def named_files(
 ) -> FileTable:
     """The files that the names of objects say, without any log; `prefix` is a Block-GZIP sink's, None for the connector's names.
 
-    Of files of one folder that overlap, the earlier one ends where the later begins. `bytes_extension` is format.bytearray.extension.
+    Of files of one folder that overlap, the earlier one ends where the later begins; but one that was made from others takes their place,
+    where these are still there. `bytes_extension` is format.bytearray.extension.
     """
-    found = FileTable()
+    found, merged = FileTable(), dict[tuple[TopicPartition, str, int, int], StoredFile]()
     for topic in topics:
         for info in store.list(layout.prefix_of(topic)):
             named = None if layout.is_foreign(info.key, topic) else layout.read(info.key, topic)
@@ -447,7 +468,15 @@ def named_files(
                 continue
             role, stored = part
             folder = "" if prefix is not None else info.key.rpartition("/")[0]
-            found.add_object(StoredFile(named.topic_partition, named.offset, folder, {role: stored}))
+            last = last_of_rewritten(info.key)
+            if last is None:
+                found.add_object(StoredFile(named.topic_partition, named.offset, folder, {role: stored}))
+                continue
+            place = named.topic_partition, folder, named.offset, last
+            merged.setdefault(place, StoredFile(named.topic_partition, named.offset, folder, {})).parts[role] = stored
+    for (tp, folder, first, last), file in sorted(merged.items(), key=lambda one: one[0][3] - one[0][2]):
+        found.take_place(tp, folder, first, last=last)
+        found.add(file)
     found.cut_apart()
     return found
 

@@ -26,11 +26,12 @@ from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
 from kafka_s3.engine.loop.topics import check_cluster
-from kafka_s3.kafka.plain_reader import ENVELOPE, PlainReader
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.errors import LogDamaged, ObjectArchived, ObjectMissing, RegistryError
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Topic
+from kafka_s3.objects.merging import MergeRefused, digest_rows
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.verify.claims import (
     REPORT_IT,
@@ -56,7 +57,6 @@ from kafka_s3.ops.verify.form import (
     same_since,
 )
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectInfo, ObjectStore, etag_of
@@ -561,6 +561,8 @@ class Bucket:
         for file in segment.files:
             if file.role is Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
                 continue  # read before; or a later claim counts for the key
+            if self.claims.replaced.since(file.key, segment.version):
+                continue
             if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
                 wanted.append(file)
         contents: dict[str, Counter[Digest]] = {}
@@ -579,6 +581,16 @@ class Bucket:
                 if reading.digests is not None and file.role is Role.VALUE:
                     contents[file.key] = reading.digests
         return contents, read
+
+    def check_digest(self, file: DataFile, digest: str) -> Iterator[Finding]:
+        """Whether an object that was made from others holds the records that these held."""
+        try:
+            found = digest_rows(file.format, self.store.get(file.key), separator=self.form.separator)
+        except (MergeRefused, ObjectMissing, ObjectArchived):
+            return  # reading it has said so
+        if str(found) != digest:
+            text = f"It holds other records than the objects that it took the place of. {RESTORE_IT}"
+            yield Finding(FindingKind.WRONG_CONTENT, file.key, text)
 
     def _read(self, file: DataFile) -> ObjectCount | Finding:
         try:
@@ -604,11 +616,6 @@ def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
         return Finding(FindingKind.ARCHIVED, file.key, text)
     text = f"It cannot be read as {file.format} ({error}): damaged or overwritten. {RESTORE_IT}"
     return Finding(FindingKind.UNREADABLE, file.key, text)
-
-
-def kafka_of(settings: Settings) -> Cluster:
-    """The brokers, as the audit reads them."""
-    return PlainReader(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
 
 
 def audit_of(
@@ -751,8 +758,31 @@ class PartitionAudit:
         for segment in self._selected() if span.replayed else ():
             if segment.resolved is not None and not segment.superseded:
                 self._check_replay(segment, segment.resolved)
+        self._check_replacements()
         self._bucket.forget_dead_letters(self._tp)
         return self._tally
+
+    def _check_replacements(self) -> None:
+        """Objects that were made from others: that they are there, and hold the records that their originals were proven to hold."""
+        checked = 0
+        for event in self._claims.replacements.get(self._tp, ()):
+            file = event.file
+            assert file is not None
+            if not self._bucket.selection.touches(file.first_offset, file.last_offset):
+                continue
+            if not self._claims.replaced.since(file.key, event.version):
+                about = Segment(
+                    self._tp, event.version, event.committed_at, file.first_offset, file.last_offset + 1, (file,)
+                )
+                _, read = self._bucket.objects(about)
+                self._tally.objects += 1
+                self._tally.read += read
+                checked += read
+                if read:
+                    self._bucket.findings += self._bucket.check_digest(file, event.swap.digest)
+        if checked:
+            text = f"{checked} objects that were made from others were compared with the records of their originals, not with Kafka"
+            self._bucket.notes.append(f"{self._tp}: {text}.")
 
     def _selected(self) -> Iterator[Segment]:
         return self._claims.selected(self._tp, self._bucket.selection)
@@ -768,7 +798,8 @@ class PartitionAudit:
         for segment in (segment for segment in self._selected() if segment.superseded):
             copied = {file.key: _copied(file, current) if segment.read_again else 0 for file in segment.data}
             whole = [file for file in segment.files if copied.get(file.key) == file.records]
-            gone = {file.key for file in whole if not self._bucket.holds(file)}
+            replaced = {f.key for f in segment.files if self._claims.replaced.since(f.key, segment.version)}
+            gone = {file.key for file in whole if not self._bucket.holds(file)} | replaced
             kept = tuple(file for file in segment.files if file.key not in gone)
             self._bucket.objects(replace(segment, files=kept))
             twice += sum(copied.get(f.key, 0) for f in kept if self._claims.keys.is_last_claim(f.key, segment.version))
@@ -872,7 +903,7 @@ class PartitionAudit:
         tally.written += segment.written
         tally.skipped += segment.skipped
         tally.dead_letters += dead_letters
-        tally.objects += len(segment.files)
+        tally.objects += sum(not self._claims.replaced.since(file.key, segment.version) for file in segment.files)
         tally.read += read
         tally.compared += compared
 

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.fold import LogFold, Reset, Segment
+from kafka_s3.engine.log.fold import LogFold, Replacement, Reset, Segment
 from kafka_s3.engine.log.history import scan_history
 from kafka_s3.engine.log.spill import SegmentStore
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -233,6 +233,32 @@ class ClaimedKeys:
         return row if row < len(self._sorted) and int(self._sorted[row]) == digest else None
 
 
+class ReplacedKeys:
+    """Which keys others have taken the place of, and by which entry last: first `add`, then `close`. 12 bytes a key."""
+
+    def __init__(self, digest: Callable[[str], int]) -> None:
+        self._digest = digest
+        self._given, self._by = array("Q"), array("i")
+        self._digests, self._versions = np.array([], np.uint64), np.array([], np.int32)
+
+    def add(self, key: str, version: int) -> None:
+        """Entry `version` replaces the key."""
+        self._given.append(self._digest(key))
+        self._by.append(min(version, MOST))
+
+    def close(self) -> None:
+        """There are no more."""
+        digests, versions = np.array(self._given, np.uint64), np.array(self._by, np.int32)
+        order = np.lexsort((versions, digests))
+        self._digests, self._versions = digests[order], versions[order]
+        self._given, self._by = array("Q"), array("i")
+
+    def since(self, key: str, version: int) -> bool:
+        """Whether the object that an entry claims was replaced by a later one."""
+        behind = int(self._digests.searchsorted(np.uint64(self._digest(key)), side="right")) - 1
+        return behind >= 0 and int(self._digests[behind]) == self._digest(key) and int(self._versions[behind]) > version
+
+
 def _repeated(digests: np.ndarray, versions: np.ndarray) -> dict[int, tuple[int, ...]]:
     """The digests that are there more than once, with their versions in order."""
     part_of = np.empty(len(digests), np.uint8)
@@ -254,7 +280,7 @@ class Claims:
     """Everything the log claims; `add` takes one entry after the other.
 
     `epochs` are the entries with which epochs begin, each with its epoch; `waiting` are uploads of files of earlier entries that the last
-    one still has to complete, by key.
+    one still has to complete, by key; `replacements` are the objects that were made from others.
     """
 
     entries: int = 0
@@ -266,9 +292,14 @@ class Claims:
     keys: ClaimedKeys = field(default_factory=ClaimedKeys)
     epochs: list[tuple[int, int]] = field(default_factory=list)
     waiting: dict[str, Upload] = field(default_factory=dict)
+    replaced: ReplacedKeys = field(init=False)
+    replacements: dict[TopicPartition, list[Replacement]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     fold: LogFold = field(default_factory=LogFold)
     _epoch: int = 0
+
+    def __post_init__(self) -> None:
+        self.replaced = ReplacedKeys(self.keys.digest)
 
     def selected(self, topic_partition: TopicPartition, selection: SegmentSelection) -> Iterator[Segment]:
         """The selected segments of a topic-partition, in order."""
@@ -301,6 +332,8 @@ class Claims:
                 if not event.recreated:
                     tp = event.topic_partition
                     self.begins[tp] = min(self.begins.get(tp, event.frontier), event.frontier)
+            elif isinstance(event, Replacement):
+                self._add_replacement(event)
             elif isinstance(event, Gap):
                 self.gaps.append(event)
 
@@ -315,7 +348,7 @@ class Claims:
             yield f"It says that it is entry {entry.version}."
         if entry.epoch < self._epoch:
             yield f"Its epoch {entry.epoch} is below the epoch {self._epoch} of an entry before it."
-        moved = {str(tp) for tp in (*entry.progress, *entry.resolved)}
+        moved = {str(tp) for tp in (*entry.progress, *entry.resolved, *(swap.topic_partition for swap in entry.swaps))}
         strangers = {str(file.topic_partition) for file in entry.files} - moved
         if strangers:
             yield f"It has files of {', '.join(sorted(strangers))}, which it does not move."
@@ -338,6 +371,16 @@ class Claims:
             self._complain(segment.version, text)
         self.segments.add(segment)
 
+    def _add_replacement(self, event: Replacement) -> None:
+        for key in event.swap.keys:
+            self.replaced.add(key, event.version)
+        if event.file is None or event.file.records != event.swap.records:
+            held = 0 if event.file is None else event.file.records
+            text = f"It puts an object of {held} records in the place of others with {event.swap.records}."
+            self._complain(event.version, text)
+        else:
+            self.replacements.setdefault(event.topic_partition, []).append(event)
+
     def _complain(self, version: int, text: str) -> None:
         self.findings.append(Finding(FindingKind.LOG, f"commit entry {version}", f"{text} {REPORT_IT}"))
 
@@ -354,6 +397,7 @@ def read_claims(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Cl
         else:
             claims.add(version, entry)
     claims.keys.close()
+    claims.replaced.close()
     return claims
 
 
@@ -382,7 +426,7 @@ def claimed_twice(claims: Claims) -> Iterator[Finding]:
 
 def sums(entry: CommitEntry) -> list[str]:
     """Where an entry's totals are not the sums of its parts."""
-    totals, data = entry.totals, counted(entry.files)
+    totals, data = entry.totals, counted(entry.files) if entry.kind is not EntryKind.REWRITE else []
     letters = [file for file in entry.files if file.role is Role.DEAD_LETTER]
     dead = sum(count.count for count in entry.dead_letters.values())
     compared = {

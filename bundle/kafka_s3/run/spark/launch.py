@@ -29,7 +29,6 @@ from pyspark.sql.types import StructType
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.table_names import TableName, TableNames
-from kafka_s3.engine.log.report_form import outcome_of, outcome_text
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.table_guard.columns import TableColumns, read_columns
 from kafka_s3.followers.delta.copying import Append, SparkState, Values
@@ -51,6 +50,7 @@ from kafka_s3.model.protocols import Brokers, Observer
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, reports_of
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.failures import SHOWN, SPARK_ERRORS, python_reason
+from kafka_s3.run.spark.report_form import outcome_of, outcome_text
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.source import (
     DriverSource,

@@ -17,9 +17,9 @@ from importlib import import_module
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from kafka_s3.connect.config.settings import Settings, reason_of
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.heartbeat import Heartbeat
-from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError
+from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, reason_of
 from kafka_s3.model.files import Reason
 from kafka_s3.model.process import run_in_thread
 from kafka_s3.model.protocols import Observer

@@ -30,7 +30,6 @@ from kafka_s3.connect.config.jaas import IAM_MECHANISM, SHADE, SHADES, Module, r
 from kafka_s3.connect.config.options.client import IAM_HANDLER, LOGIN_HANDLER
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.engine.log.report_form import outcome_of
 from kafka_s3.engine.loop.planner import RANGES_IN_A_TASK, is_quiet
 from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.kafka.reader.settings import ReadScope
@@ -38,6 +37,7 @@ from kafka_s3.model.errors import EngineDied, KafkaUnavailable, SourceError, Unr
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.failures import SPARK_ERRORS, death, source_error
+from kafka_s3.run.spark.report_form import outcome_of
 from kafka_s3.run.spark.task import REPORT, ReadingTask, Task, process
 from kafka_s3.run.wiring.pipeline import TaskPlan
 

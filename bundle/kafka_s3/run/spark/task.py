@@ -26,13 +26,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.engine.log.report_form import outcome_text
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import EngineDied, SinkError, TaskTimedOut
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.process import start_daemon
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.failures import AFTER_DEATH
+from kafka_s3.run.spark.report_form import outcome_text
 from kafka_s3.run.wiring.pipeline import TaskPlan
 from kafka_s3.store.s3 import S3Store
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.options.client import NEVER_PASSED_ON
 from kafka_s3.connect.config.settings import Settings
@@ -22,6 +23,9 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import quick
 from kafka_s3.store.s3 import S3Store
 
+if TYPE_CHECKING:
+    from kafka_s3.kafka.plain_reader import PlainReader
+
 
 def consumer_properties(settings: Settings) -> dict[str, str]:
     """The consumer's Java properties, secrets revealed: for the clients' ears only."""
@@ -33,14 +37,21 @@ def consumer_properties(settings: Settings) -> dict[str, str]:
     }
 
 
-def why_tasks_cannot_read(settings: Settings, place: TopicPartition) -> str | None:
+def why_tasks_cannot_read(settings: Settings, tp: TopicPartition) -> str | None:
     """Why a process like this one cannot read the topic-partition by itself; None: it can (`kafka.reader`)."""
-    return why_out_of_reach(settings.text("kafka.bootstrap.servers"), consumer_properties(settings), place)
+    return why_out_of_reach(settings.text("kafka.bootstrap.servers"), consumer_properties(settings), tp)
 
 
 def brokers_of(settings: Settings) -> KafkaBrokers:
     """The cluster of resolved settings."""
     return KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
+
+
+def plain_reader(settings: Settings) -> PlainReader:
+    """Reads records of the cluster outside of tasks: for whoever compares, explains or forecasts."""
+    from kafka_s3.kafka.plain_reader import PlainReader  # loads Arrow
+
+    return PlainReader(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
 
 
 def group_of(settings: Settings) -> str:

@@ -15,14 +15,14 @@ from threading import Event, current_thread, main_thread
 from types import FrameType
 from typing import Final
 
-from kafka_s3.connect.config.settings import Settings, masking, reason_of
+from kafka_s3.connect.config.settings import Settings, masking
 from kafka_s3.engine.control.commands import CommandChannel, ControlChannel
 from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Limits, beating
 from kafka_s3.engine.control.status import own_state
 from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.engine.loop.runner import UNATTENDED, run_available_now, run_continuously, waiting
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError
+from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError, reason_of
 from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.metrics.exporters import send_otlp, serve_prometheus

@@ -6,14 +6,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.engine.log.committed import committed_files, complete_through, last_committed_by
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, WaitingFile
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, Swap, WaitingFile
+from kafka_s3.engine.log.fold import UNPUBLISHED
 from kafka_s3.engine.log.log import CommitLog, mark_published
-from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.store.memory import MemoryStore
@@ -53,12 +55,49 @@ def test_other_topics_and_files_that_hold_no_records_are_left_out() -> None:
     assert committed_files([entry(1, file(0, 1), until=2)], "others") == []
 
 
-def test_an_object_that_was_written_again_counts_with_the_later_entry() -> None:
-    back = entry(2, until=0, kind=EntryKind.POSITION)
-    found = committed_files([entry(1, file(0, 1), file(2, 3), until=4), back, entry(3, file(0, 3), until=4)], "orders")
-    assert [(one.entry, one.facts.first_offset, one.facts.last_offset, one.read_again) for one in found] == [
-        (1, 2, 3, True), (3, 0, 3, False),
-    ]  # fmt: skip
+def test_what_is_read_again_counts_with_the_later_entry() -> None:
+    first, back = entry(1, file(0, 1), file(2, 5), until=6), entry(2, until=3, kind=EntryKind.POSITION)
+    found = committed_files([first, back, entry(3, file(3, 5), until=6)], "orders")
+    assert [(one.entry, one.facts.first_offset, one.rows) for one in found] == [(1, 0, 2), (1, 2, 1), (3, 3, 3)]
+    again = committed_files(
+        [first, replace(back, progress={ORDERS: Progress(0)}), entry(3, file(0, 5), until=6)], "orders"
+    )
+    assert [(one.entry, one.facts.first_offset, one.rows) for one in again] == [(3, 0, 6)]
+
+
+def rewrite(version: int, *originals: DataFile, by: DataFile, deleted: tuple[int, ...] = ()) -> CommitEntry:
+    swap = Swap(ORDERS, tuple(one.key for one in originals), by.key, sum(one.records for one in originals), "d")
+    made = entry(version, by, kind=EntryKind.REWRITE, swaps=(swap,), deleted=deleted)
+    return replace(made, progress={})
+
+
+MERGED = replace(file(0, 3), key="topics/orders/p=0/merged.json", upload=Upload("merged", "id", ("e",), 10))
+PAIR = [entry(1, file(0, 1), until=2), entry(2, file(2, 3), until=4)]
+
+
+def test_a_rewrites_object_stands_for_what_it_replaced_wherever_the_stretch_ends() -> None:
+    merge = rewrite(3, file(0, 1), file(2, 3), by=MERGED)
+    assert keys(*PAIR, merge) == [(3, MERGED.key)]
+    assert [one.facts.key for one in committed_files(PAIR, "orders", later=[merge])] == [MERGED.key]
+
+
+def test_a_rewrite_commits_no_records_of_its_own() -> None:
+    merge = rewrite(3, file(0, 1), file(2, 3), by=MERGED)
+    assert keys(merge, entry(4, file(4, 5), until=6)) == [(4, file(4, 5).key)]
+    assert committed_files([entry(4, file(4, 5), until=6)], "orders", later=[replace(merge, version=5)]) != []
+
+
+def test_where_a_rewrite_merged_more_than_the_stretch_its_originals_are_read_while_they_are_there() -> None:
+    merge, gone = (
+        rewrite(3, file(0, 1), file(2, 3), by=MERGED),
+        replace(rewrite(4, by=MERGED, deleted=(3,)), swaps=(), files=()),
+    )
+    assert [one.facts.key for one in committed_files(PAIR[1:], "orders", later=[merge])] == [file(2, 3).key]
+    with pytest.raises(
+        LogDamaged, match=r"of entry 2 is deleted: entry 3 merged it with objects of entries that are not meant here"
+    ):
+        committed_files(PAIR[1:], "orders", later=[merge, gone])
+    assert [one.facts.key for one in committed_files(PAIR, "orders", later=[merge, gone])] == [MERGED.key]
 
 
 def test_a_file_whose_upload_was_lost_for_good_never_appeared() -> None:

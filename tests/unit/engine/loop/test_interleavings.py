@@ -216,7 +216,8 @@ class Case:
                 settings_with(change, self.codec), self.world.kafka, source=engine, store=process.store, clock_ms=lambda: self.world.now
             )  # fmt: skip
             sink.open()
-            for _ in range(CYCLES):
+            for cycle in range(CYCLES):
+                sink.rewrites.notice(str(cycle))
                 sink.poll_and_commit()
                 process.pause()
             if last:

@@ -10,7 +10,6 @@ import pytest
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import live_objects, read_checkpoint
 from kafka_s3.engine.log.rewrites import rewrite_requests
-from kafka_s3.engine.loop.rewrites import LOOK_EVERY_MS
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
 from kafka_s3.model.errors import StorageError, StorageUnavailable
 from kafka_s3.model.files import Role
@@ -22,6 +21,7 @@ from kafka_s3.store.store import ObjectStore
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import ORDERS, World, world_of
 
+MINUTE_MS = 60_000
 GRACE_MS = 3_600_000
 CONFIG = {"rewrite.grace.ms": str(GRACE_MS)}
 ENTRY = "/commits/00000000000000000004.json"
@@ -54,14 +54,16 @@ def filled(**config: str) -> World:
     return world
 
 
-def later(world: World, ms: int = LOOK_EVERY_MS) -> None:
+def later(world: World, ms: int = MINUTE_MS) -> None:
     world.now += ms
+    world.sink.rewrites.notice(str(world.now))
     assert world.sink.poll_and_commit()
 
 
 def until_all_is_done(world: World) -> None:
     for _ in range(6):
         world.now += GRACE_MS // 2
+        world.sink.rewrites.notice(str(world.now))
         world.sink.poll_and_commit()
 
 
@@ -108,9 +110,9 @@ def test_originals_are_deleted_once_their_grace_is_over_and_the_log_says_so() ->
     ask(world)
     later(world)
     assert len(world.objects()) == 5
-    later(world, GRACE_MS - LOOK_EVERY_MS)
+    later(world, GRACE_MS - MINUTE_MS)
     assert len(world.objects()) == 5
-    later(world, LOOK_EVERY_MS)
+    later(world, MINUTE_MS)
 
     assert [key.startswith(MERGED) for key in world.objects()] == [True]
     made, deleted = rewrites(world)
@@ -303,3 +305,13 @@ def test_a_refused_call_or_a_lost_answer_is_tried_again(verb: str, key: str, mom
     until_all_is_done(world)
     assert list(world.numbers().values()) == [list(range(12))]
     assert_nothing_is_left(world)
+
+
+def test_a_sink_that_nobody_asks_does_not_look() -> None:
+    world = filled()
+    world.sink.poll_and_commit()
+    del world.calls[:]
+    for _ in range(100):
+        world.now += MINUTE_MS
+        assert world.sink.poll_and_commit()
+    assert world.calls == []

@@ -120,8 +120,8 @@ def test_memory_is_that_of_this_process_and_those_below() -> None:
 def test_a_report_brings_the_requests_of_its_task() -> None:
     from dataclasses import replace
 
-    from kafka_s3.engine.log.report_form import outcome_of, outcome_text
     from kafka_s3.model.tasks import TaskReport
+    from kafka_s3.run.spark.report_form import outcome_of, outcome_text
 
     sent = Requests({"upload_part": took(0.3).plus(took(900.0))}, {"upload_part": 2}, again=2)
     report = replace(TaskReport(ORDERS, 0, 0, 0), requests=sent)

@@ -14,15 +14,20 @@ from kafka_s3.connect.joda.pattern import Pattern
 from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.keys import ConnectNames
 from kafka_s3.connect.records.runs import Run
-from kafka_s3.connect.records.values import JsonText, Objects, Plain
+from kafka_s3.connect.records.values import JsonText, Nulls, Objects, Plain
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.engine.task.partitioning.partitioners import (
+    Affix,
     DefaultPartitioner,
     FieldPartitioner,
     InsideOnly,
     Partitioner,
+    SchemaDirectory,
     Schemaless,
     TimePartitioner,
+    TombstoneDirectory,
+    encoded_each,
+    may_hold,
 )
 from kafka_s3.model.offsets import TopicPartition
 from tests.support.runs import run_of
@@ -174,3 +179,48 @@ def test_a_directory_is_judged_again_in_another_topic_and_a_refused_one_each_tim
     hidden = inside.encode(TopicPartition("hidden", 0), run_of(Objects([{"s": "x"}]), SCHEMA), np.zeros(1, np.int64))
     assert hidden.codes.tolist() == [-1]
     assert "the folder of the commit log" in hidden.failures[0].message
+
+
+NAMED = read_schema({**STRUCT, "name": "com.acme.Order"})
+
+
+@pytest.mark.parametrize(
+    ("affix", "there"), [(Affix.PREFIX, "schema_name={}|s=x"), (Affix.SUFFIX, "s=x|schema_name={}")]
+)
+def test_a_schemas_name_goes_before_or_behind_and_says_whose_records_a_directory_may_hold(
+    affix: Affix, there: str
+) -> None:
+    partitioner = SchemaDirectory(by("s"), affix, "|")
+    named, bare = run_of(Objects([{"s": "x"}]), NAMED), run_of(Objects([{"s": "x"}]), SCHEMA)
+    mine, null = there.format("com.acme.Order"), there.format("null")
+    assert (directories(partitioner, named), directories(partitioner, bare)) == ([mine], [null])
+    judged = [[may_hold(partitioner, one, run) for one in (mine, null)] for run in (named, bare)]
+    assert judged == [[True, False], [False, True]]
+    assert partitioner.uses_time is False
+
+
+def test_null_values_have_one_directory_that_holds_nothing_else() -> None:
+    partitioner = TombstoneDirectory(SchemaDirectory(by("s"), Affix.PREFIX, "/"), "tombstones")
+    dead, alive = run_of(Nulls(2), None), run_of(Objects([{"s": "x"}]), NAMED)
+    (mine,) = directories(partitioner, alive)
+    assert directories(partitioner, dead) == ["tombstones"] * 2
+    judged = [[may_hold(partitioner, one, run) for one in ("tombstones", str(mine), "else")] for run in (dead, alive)]
+    assert judged == [[True, False, False], [False, True, False]]
+
+
+def test_a_function_of_value_and_time_gives_directories_and_what_it_raises_is_the_reason_of_a_bad_record() -> None:
+    def directory(value: Any, time: int) -> str:
+        if value["s"] == "":
+            raise ValueError("a blank has none")
+        return f"s={value['s'].lower()}/t={time}"
+
+    run = run_of(Objects([{"s": "A"}, {"s": ""}, {}, {"s": 5}, {"s": "a"}]), None)
+    with pytest.raises(AttributeError):  # a mistake of the function itself, not of a record
+        encoded_each(run, np.full(5, 7), directory)
+    run = run_of(Objects([{"s": "A"}, {"s": ""}, {}, None, {"s": "a"}]), None)
+    found = encoded_each(run, np.full(5, 7), directory)
+    assert (found.codes.tolist(), found.names) == ([0, -1, -1, -1, 0], ["s=a/t=7"])
+    assert [failure.message for failure in found.failures] == [
+        "The record has no directory: a blank has none", "The record has no directory: KeyError: 's'",
+        "The record has no directory: TypeError: 'NoneType' object is not subscriptable",
+    ]  # fmt: skip

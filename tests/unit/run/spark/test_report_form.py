@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.engine.log.entry import CommitEntry, Progress, read_entry
-from kafka_s3.engine.log.report_form import outcome_of, outcome_text
 from kafka_s3.model.files import DataFile, DeadLetterCount, Upload
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Tail, TaskReport
+from kafka_s3.run.spark.report_form import outcome_of, outcome_text
 from tests.support.examples import examples
 from tests.support.letters import LETTERS
 

@@ -1,4 +1,4 @@
-"""How does a task's report, or its failure, travel to the driver? As one line of JSON."""
+"""How does a report of a task, or its failure, travel to the driver? As one line of JSON, a result of Spark's."""
 
 from __future__ import annotations
 

@@ -1,0 +1,96 @@
+"""`kafka-s3 compact CONFIG|NAME`: which small objects would become large ones, and what does that cost? Shows it, and does it."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from kafka_s3.cli.arguments import DryRun, Only, Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.followers.compaction import CompactionRules
+from kafka_s3.model.timing import now_ms
+from kafka_s3.ops.compaction import CompactionForecast, compaction_of, forecast_of
+from kafka_s3.ops.forecast import Prices
+from kafka_s3.ops.sweep import duration_ms
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.store.s3 import S3Store
+
+UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+PRICES: Final = Prices()
+
+
+@composed(settings=sink_settings)
+def compact(
+    settings: Settings,
+    topic: Only = None,
+    directory: Annotated[
+        str,
+        typer.Option("--directory", metavar="PREFIX", help="Only directories that begin so, as year=2026/month=01."),
+    ] = "",
+    older_than: Annotated[
+        str,
+        typer.Option("--older-than", metavar="AGE", help="Only files that were committed so long ago: 30m, 24h, 7d."),
+    ] = "1h",
+    target_size: Annotated[
+        str, typer.Option("--target-size", metavar="SIZE", help="About how large an object becomes: 25MiB, 40MiB.")
+    ] = "25MiB",
+    dry_run: DryRun = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Put small files of a directory together, without a change of records. Safe while the sink runs."""
+    out = console(stderr=output is OutputFormat.JSON)
+    rules = CompactionRules(
+        bytes_of(target_size), now_ms() - duration_ms(older_than), frozenset(topic or ()), directory
+    )
+    grace_ms = settings.number("rewrite.grace.ms")
+    with closing(S3Store(store_options(settings))) as store:
+        work = compaction_of(settings, store, clock_ms=now_ms, warn=lambda text: show_line(out, text, style="yellow"))
+        _, merges = work.plan(rules)
+        found = forecast_of(merges)
+        show_forecast(out, found, grace_ms)
+        entries = [] if dry_run or not merges else list(work.run(rules))
+    for entry in entries:
+        show_line(
+            out,
+            f"Entry {entry.version}: {len(entry.files)} objects in the place of {sum(len(one.keys) for one in entry.swaps)}.",
+        )
+    if entries:
+        show_line(
+            out,
+            f"The originals stay for {grace_ms // 60_000:,} minutes (rewrite.grace.ms); then the sink deletes them.",
+        )
+    if output is OutputFormat.JSON:
+        show_json({**found.document(PRICES, grace_ms=grace_ms), "entries": [entry.version for entry in entries]})
+
+
+def show_forecast(out: Console, found: CompactionForecast, grace_ms: int) -> None:
+    """What a compaction would do, for people."""
+    if not found.before:
+        show_line(out, "Nothing is to be compacted: no directory has two files or more that go together.")
+        return
+    document = found.document(PRICES, grace_ms=grace_ms)
+    table = new_table("What a compaction does", left=["what"], right=["before", "after"])
+    table.add_row("files", f"{found.before:,}", f"{found.after:,}")
+    table.add_row("objects, sidecars included", f"{found.objects_before:,}", f"{found.objects_after:,}")
+    table.add_row("middle size of a file", size_text(found.bytes / found.before), size_text(found.bytes / found.after))
+    table.add_row("records", f"{found.records:,}", f"{found.records:,}")
+    table.add_row("requests: reading, writing", "", f"{found.reads:,}, {found.writes:,}")
+    table.add_row(
+        "price: requests, storage of both",
+        "",
+        f"{document['requests_price']:.4f}, {document['storage_price_of_grace']:.4f}",
+    )
+    show_table(out, table)
+
+
+def bytes_of(text: str) -> int:
+    """`25MiB` in bytes. Raises ConfigError."""
+    found = re.fullmatch(r"(\d{1,9})\s?(KiB|MiB|GiB|)", text.strip(), re.ASCII)
+    if not found or int(found[1]) == 0:
+        raise usage_error("--target-size", text, "is not a size above zero.", "Write a number and a unit: 25MiB.")
+    return int(found[1]) * UNITS[found[2]]

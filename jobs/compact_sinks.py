@@ -1,0 +1,36 @@
+"""Puts small files of sinks together, without a change of records.
+
+    python jobs/compact_sinks.py CONFIG|FOLDER [--older-than 24h] [--target-mib 25]
+
+A running sink puts the new objects into its log; where none runs the job does so itself. Needs no Spark; safe while the sinks run.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.followers.compaction import CompactionRules
+from kafka_s3.model.timing import now_ms
+from kafka_s3.ops.compaction import compact_sink
+from kafka_s3.ops.jobs import each_sink, job_parser, leave
+from kafka_s3.ops.sweep import duration_ms
+
+
+def compact(settings: Settings, given: Namespace) -> bool:
+    """Compacts what one sink wrote."""
+    rules = CompactionRules(given.target_mib << 20, now_ms() - duration_ms(given.older_than))
+    for entry in compact_sink(settings, rules, clock_ms=now_ms, warn=print):
+        replaced = sum(len(swap.keys) for swap in entry.swaps)
+        print(f"Entry {entry.version}: {len(entry.files)} objects in the place of {replaced}.")
+    return True
+
+
+if __name__ == "__main__":
+    parser = job_parser(__doc__, config="A sink's configuration, or a folder with several.")
+    parser.add_argument(
+        "--older-than", default="24h", metavar="AGE", help="Only files committed so long ago: 30m, 24h."
+    )
+    parser.add_argument("--target-mib", default=25, type=int, metavar="MIB", help="About how large an object becomes.")
+    arguments = parser.parse_args()
+    leave(each_sink(arguments, lambda settings: compact(settings, arguments)))
