@@ -1,6 +1,6 @@
 """Puts small files of sinks together, without a change of records.
 
-    python jobs/compact_sinks.py CONFIG|FOLDER [--older-than 24h] [--target-mib 25]
+    python jobs/compact_sinks.py CONFIG|FOLDER [--older-than 24h] [--target-mib 25] [--dry-run]
 
 A running sink puts the new objects into its log; where none runs the job does so itself. Needs no Spark; safe while the sinks run.
 """
@@ -11,15 +11,25 @@ from argparse import Namespace
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.compaction import CompactionRules
+from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.compaction import compact_sink
+from kafka_s3.ops.compaction import check_compactable, compact_sink, forecast_sink
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
 from kafka_s3.ops.sweep import duration_ms
 
 
 def compact(settings: Settings, given: Namespace) -> bool:
-    """Compacts what one sink wrote."""
+    """Compacts what one sink wrote, or says what that would do; a sink that cannot be compacted is named and left."""
     rules = CompactionRules(given.target_mib << 20, now_ms() - duration_ms(given.older_than))
+    try:
+        check_compactable(settings)
+    except ConfigError as error:
+        print(f"{settings.name} is left as it is. {error}")
+        return True
+    if given.dry_run:
+        found = forecast_sink(settings, rules, clock_ms=now_ms)
+        print(f"{found.before:,} files with {found.records:,} records would become {found.after:,} (--dry-run).")
+        return True
     for entry in compact_sink(settings, rules, clock_ms=now_ms, warn=print):
         replaced = sum(len(swap.keys) for swap in entry.swaps)
         print(f"Entry {entry.version}: {len(entry.files)} objects in the place of {replaced}.")
@@ -32,5 +42,6 @@ if __name__ == "__main__":
         "--older-than", default="24h", metavar="AGE", help="Only files committed so long ago: 30m, 24h."
     )
     parser.add_argument("--target-mib", default=25, type=int, metavar="MIB", help="About how large an object becomes.")
+    parser.add_argument("--dry-run", action="store_true", help="Only say how many files would become how many.")
     arguments = parser.parse_args()
     leave(each_sink(arguments, lambda settings: compact(settings, arguments)))

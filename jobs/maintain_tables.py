@@ -13,15 +13,10 @@ from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Iterable
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.errors import TableError
-from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
 from kafka_s3.run.spark.session import is_given as spark_is_here
-from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.delta import maintain_tables, why_not_maintained
-from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.s3 import S3Store
+from kafka_s3.run.wiring.delta import maintain_tables, topics_of_tables, why_not_maintained
 
 
 def maintain(settings: Settings, given: Namespace) -> bool:
@@ -31,19 +26,14 @@ def maintain(settings: Settings, given: Namespace) -> bool:
         print(reason)
         return True
     # loads delta-rs, which jobs of sinks without tables do without
-    from kafka_s3.followers.delta.findings import topics_with_tables
-    from kafka_s3.followers.delta.maintain import Chores, Maintained, MaintenanceStep
+    from kafka_s3.followers.delta.maintain import Maintained, chores_of
 
-    steps = {MaintenanceStep.OPTIMIZE} if given.optimize else set()
-    chores = Chores(steps) if given.vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, given.vacuum)
-    store = S3Store(store_options(settings))
-    log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
-    topics = topics_with_tables(log)
+    chores = chores_of(optimize=given.optimize, vacuum=given.vacuum)
     if reason is not None:  # Spark writes them
         from kafka_s3.run.spark.launch import maintained_copies
 
-        return printed(maintained_copies(settings, topics, chores, dry_run=given.dry_run))
-    tables = maintain_tables(settings, store, log, topics=topics, chores=chores, dry_run=given.dry_run)
+        return printed(maintained_copies(settings, topics_of_tables(settings), chores, dry_run=given.dry_run))
+    tables = maintain_tables(settings, chores, dry_run=given.dry_run)
     return printed((topic, done.summary() if isinstance(done, Maintained) else done) for topic, done in tables)
 
 

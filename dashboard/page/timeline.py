@@ -33,7 +33,9 @@ def chart(scene: Scene, drawn: Chart, *, name: str, key: str) -> None:
         on_select=lambda: _zoom(place), selection_mode=charts.ZOOM,
     )  # fmt: skip
     if ends := st.session_state.pop(ZOOMED, None):
-        st.query_params.update(ends)  # Streamlit puts fields into the address when a reader changes them, not when a page does
+        st.query_params.update(
+            ends
+        )  # Streamlit puts fields into the address when a reader changes them, not when a page does
         st.rerun()
 
 

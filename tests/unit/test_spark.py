@@ -12,7 +12,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafka_s3.engine.log.fold import live_objects
-from kafka_s3.engine.loop.rewrites import LOOK_EVERY_MS
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
 from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
 from kafka_s3.objects.readers import ObjectUnreadable
@@ -170,16 +169,20 @@ def compacted() -> tuple[World, int]:
             compactor, log.paths, merges, version=entries[-1].version, by="test", skipped=lambda merge, error: None
         )
     )
-    world.now += LOOK_EVERY_MS
-    assert world.sink.poll_and_commit()
+    look_for_requests(world, 60_000)
     return world, last
+
+
+def look_for_requests(world: World, after_ms: int) -> None:
+    world.now += after_ms
+    world.sink.rewrites.notice(str(world.now))
+    world.sink.poll_and_commit()
 
 
 def without_originals(world: World) -> None:
     before = len(world.objects())
     for _ in range(6):
-        world.now += GRACE_MS // 2
-        world.sink.poll_and_commit()
+        look_for_requests(world, GRACE_MS // 2)
     assert len(world.objects()) < before
 
 
@@ -188,6 +191,7 @@ def test_records_of_rewritten_objects_are_read_once_before_and_after_the_origina
     early = stream_of(world)
     start = {"entry": last, "commit": world.entries()[last].commit_id}
     assert batch(early, start, early.latestOffset()) == [], "a rewrite commits no records"
+    assert any(entry.swaps for entry in world.entries())
     for _ in range(2):
         assert sorted(numbers(world)) == list(range(8))
         assert sorted(numbers(world, untilEntry=last)) == list(range(8))

@@ -26,7 +26,7 @@ from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from kafka_s3.followers.delta.findings import TableCheck
-    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained
+    from kafka_s3.followers.delta.maintain import Figures, Maintained
     from kafka_s3.followers.iceberg.maintain import Tidied
 
 MINUTE_MS: Final = 60_000
@@ -122,6 +122,7 @@ def maintain(
     ] = False,
 ) -> None:
     """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
+    from kafka_s3.followers.delta.maintain import chores_of
     from kafka_s3.run.wiring.delta import maintain_tables, why_not_maintained
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
@@ -129,10 +130,8 @@ def maintain(
     if (reason := why_not_maintained(settings)) is not None:
         show_line(out, reason)
         return
-    here, well = _here(settings), True
-    for topic, done in maintain_tables(
-        settings, here.store, here.log, topics=here.topics(topics), chores=chores, dry_run=dry_run
-    ):
+    chosen, well = _here(settings).topics(topics) if topics else None, True
+    for topic, done in maintain_tables(settings, chores, topics=chosen, dry_run=dry_run):
         if isinstance(done, TableError):
             well = False
             show_line(out, f"{topic}: not done. {done}")
@@ -255,17 +254,6 @@ def document(engine: QueryEngine, table: ExternalTable) -> dict[str, Any]:
         "statements": statements(engine, table),
         "notes": list(table.notes),
     }
-
-
-def chores_of(*, optimize: bool, vacuum: int | None, originals: bool) -> Chores:
-    """What the options ask for. Raises ConfigError for `--originals` alone."""
-    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
-
-    if originals and vacuum is None:
-        hint = "Say after how many hours: --vacuum 168 --originals."
-        raise usage_error("--originals", "", "deletes nothing without --vacuum.", hint)
-    steps = {step for step, on in ((MaintenanceStep.OPTIMIZE, optimize), (MaintenanceStep.ORIGINALS, originals)) if on}
-    return Chores(steps) if vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, vacuum)
 
 
 def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:

@@ -1,7 +1,8 @@
 """What follows the commit log? What works after an entry, from the log alone; no follower can hold up the sink or another follower.
 
 ====================================  ==========================================================================================
-`delta/`                              a Delta table for each topic; what looks after it (check, rebuild, maintain)
+`delta/`                              a Delta table for each topic; what looks after it (check, rebuild, maintain); how tables follow
+`iceberg/`                            an Iceberg table for each topic, by the same follower and planner
 `ddl/`                                how query engines see a topic: its columns, directories and statements
 `glue`                                the tables of AWS Glue's Data Catalog
 `done_markers`                        an object in each directory of a time that is complete
@@ -13,7 +14,7 @@
 `dead_letter_source`                  dead letters as records again, for a replay
 ====================================  ==========================================================================================
 
-A new one (Iceberg, say) is one class and three small edits:
+A new one is one class and three small edits:
 
 1. The class has the members of `engine.loop.followers.Follower`: a `name`, and `catch_up(log)`, which brings it up to the last published
    entry. `catch_up` is idempotent by entry: it notes how far it has come (`progress`), and after a crash it does the same again. It may

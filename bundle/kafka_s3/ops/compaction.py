@@ -195,11 +195,12 @@ def check_compactable(settings: Settings) -> None:
         raise ConfigError(
             [Problem("connector.class", settings.text("connector.class"), rule, "Such a sink is not compacted.")]
         )
-    if settings.flag("delta.enable"):
-        rule = "keeps tables over the objects, which do not follow a rewrite yet."
-        raise ConfigError(
-            [Problem("delta.enable", "true", rule, "Compact the tables: kafka-s3 delta maintain CONFIG --optimize.")]
-        )
+    for key in ("delta.enable", "iceberg.enable"):
+        if settings.flag(key):
+            rule = "keeps tables over the objects, which do not follow a rewrite yet."
+            raise ConfigError(
+                [Problem(key, "true", rule, "Maintain the tables instead: kafka-s3 delta, kafka-s3 iceberg.")]
+            )
 
 
 def compaction_of(settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn) -> Compaction:
@@ -213,3 +214,9 @@ def compact_sink(
     """Compacts what a sink of resolved settings wrote; gives the entries. Raises as `Compaction.run`."""
     with closing(S3Store(store_options(settings))) as store:
         return list(compaction_of(settings, store, clock_ms=clock_ms, warn=warn).run(rules))
+
+
+def forecast_sink(settings: Settings, rules: CompactionRules, *, clock_ms: Callable[[], int]) -> CompactionForecast:
+    """What a compaction of a sink of resolved settings would do. Raises as `Compaction.plan`."""
+    with closing(S3Store(store_options(settings))) as store:
+        return forecast_of(compaction_of(settings, store, clock_ms=clock_ms, warn=print).plan(rules)[1])

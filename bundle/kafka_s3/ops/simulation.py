@@ -136,7 +136,7 @@ def _at_rate(streams: dict[TopicPartition, Stream], rate: float | None) -> dict[
     if rate is None:
         return streams
     whole = sum(stream.per_second for stream in streams.values())
-    return {tp: stream.at(stream.per_second * rate / whole) for tp, stream in streams.items()}
+    return {tp: stream.at_rate(stream.per_second * rate / whole) for tp, stream in streams.items()}
 
 
 def _sample_notes(settings: Settings, streams: dict[TopicPartition, Stream]) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ class Stream:
         """Records a second."""
         return len(self.sample) * 1_000_000 / self.period_us
 
-    def at(self, per_second: float) -> Stream:
+    def at_rate(self, per_second: float) -> Stream:
         """The same records at another pace."""
         pace = self.per_second / per_second
         return Stream(self.sample, np.rint(self.times_us * pace).astype(np.int64), max(round(self.period_us * pace), 1))

@@ -28,6 +28,7 @@ SAY_ONE_SENTENCE = {
     "run", "new",
     "demo", "create", "pause", "resume", "flush", "delete", "seek", "dashboard", "watch", "position set", "position seek-to-time",
     "dead-letters export", "dead-letters replay", "dead-letters resolve", "delta rebuild", "delta maintain",
+    "iceberg rebuild", "iceberg maintain",
 }  # fmt: skip
 """What they do takes a line or two; there is nothing to tabulate."""
 PRINT_A_DOCUMENT = {"iam", "lifecycle"}

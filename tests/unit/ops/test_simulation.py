@@ -269,7 +269,7 @@ def test_records_come_when_their_times_say(make: Callable[[], Stream]) -> None:
 def test_a_sample_keeps_its_own_intervals_and_place_and_comes_again_behind_a_usual_interval() -> None:
     stream = late()
     assert stream.rows(0, 6, begun_ms=900).column("timestamp").to_pylist() == [1_005, 1_400, 1_100, 2_205, 2_605, 3_000]
-    faster = stream.at(stream.per_second * 10)
+    faster = stream.at_rate(stream.per_second * 10)
     assert faster.rows(0, 5, begun_ms=0).column("timestamp").to_pylist() == [10, 50, 20, 130, 170]
 
 

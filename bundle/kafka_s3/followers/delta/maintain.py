@@ -25,7 +25,7 @@ from kafka_s3.followers.delta.follower import EntryFiles, by_topic
 from kafka_s3.followers.delta.planner import Commit, TableLayout, TablePlanner, TableState
 from kafka_s3.followers.delta.table import REMEDY, Table
 from kafka_s3.followers.progress import read_positions
-from kafka_s3.model.errors import ObjectMissing, TableError, TableRefused
+from kafka_s3.model.errors import ConfigError, ObjectMissing, Problem, TableError, TableRefused
 from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore
 
@@ -183,6 +183,15 @@ class Chores:
 
     steps: Set[MaintenanceStep]
     hours: int = 168
+
+
+def chores_of(*, optimize: bool, vacuum: int | None, originals: bool = False) -> Chores:
+    """What the options of command and job ask for, `vacuum` in hours. Raises ConfigError for `originals` alone."""
+    if originals and vacuum is None:
+        hint = "Say after how many hours: --vacuum 168 --originals."
+        raise ConfigError([Problem("--originals", "", "deletes nothing without --vacuum.", hint)])
+    steps = {step for step, on in ((MaintenanceStep.OPTIMIZE, optimize), (MaintenanceStep.ORIGINALS, originals)) if on}
+    return Chores(steps) if vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, vacuum)
 
 
 @dataclass(frozen=True, slots=True)

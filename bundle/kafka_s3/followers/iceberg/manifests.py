@@ -39,8 +39,8 @@ from kafka_s3.followers.delta.planner import TableFile
 from kafka_s3.followers.iceberg.columns import leaves
 from kafka_s3.followers.iceberg.partitioning import from_text
 
-MERGED: Final = 32
-FULL: Final = 1000
+MERGED: Final = 20
+FULL: Final = 400
 
 
 def data_file(file: TableFile, location: str, schema: Schema, *, spec: PartitionSpec, partition: Record) -> DataFile:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -269,7 +269,8 @@ class IcebergTable:
         updates += [SetPropertiesUpdate(updates=properties), *_as_main(snapshot)]
         if expired := expired_snapshots(table):
             updates.append(made(RemoveSnapshotsUpdate, snapshot_ids=expired))
-        table.catalog.commit_table(table, tuple(requirements), tuple(updates))
+        newer = table.catalog.commit_table(table, tuple(requirements), tuple(updates)).metadata
+        _delete_old(table, newer)
 
     def _reached(self, commit: Commit) -> dict[str, str]:
         return {entry_property(self.sink): str(commit.position)}
@@ -425,6 +426,15 @@ def expired_snapshots(table: PyTable) -> list[int]:
         newest = ancestors(table, ref.snapshot_id)[: 1 if tagged else keep - 1]
         kept |= {one.snapshot_id for one in newest}
     return [one.snapshot_id for one in metadata.snapshots if one.snapshot_id not in kept]
+
+
+def _delete_old(table: PyTable, newer: TableMetadata) -> None:
+    """Deletes metadata files that the newer metadata no longer lists; the commit counts, whether that succeeds or not."""
+    kept = {one.metadata_file for one in newer.metadata_log}
+    for one in table.metadata.metadata_log:
+        if one.metadata_file not in kept:
+            with suppress(SinkError):
+                table.io.delete(one.metadata_file)
 
 
 def next_sequence_number(metadata: TableMetadata) -> int:

@@ -365,7 +365,7 @@ class PlannedFiles:
         for found, packed in self._db.execute(query, (self._plan, number)):
             yield found, _unpacked(self._tp, packed)
 
-    def at(self, first_offset: int) -> Iterator[tuple[int, StoredFile]]:
+    def files_at(self, first_offset: int) -> Iterator[tuple[int, StoredFile]]:
         """The files with that first offset, with their numbers."""
         query = "SELECT number, file FROM planned WHERE plan = ? AND first = ?"
         for found, packed in self._db.execute(query, (self._plan, first_offset)):

@@ -94,7 +94,7 @@ def marked_position(mark: str, files: PlannedFiles) -> Position | None:
     if len(parts) != 6 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts[3:5]):
         return None
     row = int(parts[4])
-    for number, file in files.at(int(parts[3])):
+    for number, file in files.files_at(int(parts[3])):
         if origin_mark(parts[0], file, row) == mark and file.skip <= row and (file.until is None or row < file.until):
             return Position(number, row)
     return None

@@ -11,8 +11,10 @@ from urllib.parse import quote
 from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, VALUE_PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.table_names import TableNames, normal_location
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.task.table_guard.columns import Mode
 from kafka_s3.followers.delta.copying import CachedColumns, Copying, SparkTables
+from kafka_s3.followers.delta.findings import topics_with_tables
 from kafka_s3.followers.delta.follower import (
     Catalog,
     ChangeReporter,
@@ -23,13 +25,13 @@ from kafka_s3.followers.delta.follower import (
 )
 from kafka_s3.followers.delta.planner import APP, TableLayout, TablePlanner
 from kafka_s3.model.errors import ConfigError, Problem, TableError
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.s3 import RustOptions
+from kafka_s3.store.s3 import RustOptions, S3Store
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.engine.log.log import CommitLog
     from kafka_s3.followers.delta.maintain import Chores, Maintained
     from kafka_s3.followers.delta.table import Table
 
@@ -112,20 +114,34 @@ def why_not_maintained(settings: Settings) -> str | None:
     return None
 
 
+def topics_of_tables(settings: Settings) -> list[str]:
+    """The topics that have objects for a table, by the sink's log."""
+    return topics_with_tables(_log_of(settings, S3Store(store_options(settings))))
+
+
 def maintain_tables(
-    settings: Settings, store: ObjectStore, log: CommitLog, *, topics: Sequence[str], chores: Chores, dry_run: bool
+    settings: Settings, chores: Chores, *, topics: Sequence[str] | None = None, dry_run: bool
 ) -> Iterator[tuple[str, Maintained | TableError | None]]:
-    """Maintains each topic's table, or only looks at it: what was done, None where there is no table yet, or what kept it from that."""
+    """Maintains each topic's table, or only looks at it: what was done, None where there is no table yet, or what kept it from that.
+
+    `topics` None are all that have objects for one.
+    """
     from kafka_s3.followers.delta.maintain import Maintenance
 
+    store = S3Store(store_options(settings))
+    log = _log_of(settings, store)
     table, work = tables_of(settings, store), Maintenance(store, log, table_layout(settings))
-    for topic in topics:
+    for topic in topics_with_tables(log) if topics is None else topics:
         done: Maintained | TableError | None
         try:
             done = (work.inspect if dry_run else work.run)(table(topic), chores, topic=topic)
         except TableError as error:
             done = error
         yield topic, done
+
+
+def _log_of(settings: Settings, store: ObjectStore) -> CommitLog:
+    return CommitLog(store, state_paths(settings), clock_ms=now_ms)
 
 
 def position_key(settings: Settings) -> str:

@@ -63,7 +63,7 @@ def test_planned_files_are_read_by_number_and_by_first_offset_and_know_their_sum
         plan.append(one)
     other.append(file(0, records=None))
     assert (len(plan), plan[2], list(plan.since(1))) == (3, files[2], [(1, files[1]), (2, files[2])])
-    assert list(plan.at(0)) == [(0, files[0]), (1, files[1])]
+    assert list(plan.files_at(0)) == [(0, files[0]), (1, files[1])]
     assert (plan.records(), plan.size) == (30, 21)
     assert (other.records(), other.size) == (None, 7)
 

@@ -81,7 +81,7 @@ def test_of_a_producers_schema_all_records_are_refused_or_none_and_each_schema_i
     records = RecordFilter(Evolution(Mode.ADD), columns(n="long"))
     schema = struct(n=TEXT)
     run = run_of(StructColumns(arrow_table([{"n": "a"}, {"n": "b"}], schema)), schema)
-    text = "The Delta table cannot hold the value: column n is string, in the table long."
+    text = "The table cannot hold the value: column n is string, in the table long."
     assert records.passed(run) == (run, [(0, text), (1, text)])
     assert records.passed(run)[1] == [(0, text), (1, text)]
     assert RecordFilter(Evolution(Mode.ADD), None).passed(run) == (run, [])
@@ -94,7 +94,7 @@ def test_new_columns_pass_under_every_mode_but_wider_ones_only_where_tables_may_
         mode: RecordFilter(Evolution(mode), columns(n="integer")).passed(run)[1]
         for mode in (Mode.ADD, Mode.FAIL, Mode.NONE)
     }
-    wider = "The Delta table cannot hold the value: column n is long, in the table integer."
+    wider = "The table cannot hold the value: column n is long, in the table integer."
     assert refusals == {Mode.ADD: [], Mode.FAIL: [], Mode.NONE: [(0, wider)]}
 
 
@@ -160,7 +160,7 @@ def test_a_directorys_field_that_does_not_fit_is_refused_where_all_else_is_rescu
     schema = struct(city=LONG)
     run = run_of(StructColumns(arrow_table([{"city": 1}], schema)), schema)
     records = RecordFilter(Evolution(Mode.RESCUE, frozenset(["city"])), columns(city="string"))
-    text = "The Delta table cannot hold the value: column city is long, in the table string."
+    text = "The table cannot hold the value: column city is long, in the table string."
     assert records.passed(run) == (run, [(0, text)])
 
 
@@ -192,7 +192,7 @@ def test_a_documents_value_that_has_no_such_form_is_refused_and_under_rescue_kep
     run = made_text({"c": value})
     passed, ((row, text),) = RecordFilter(Evolution(Mode.NONE), columns(c=type_)).passed(run)
     assert (row, rows(passed)) == (0, [{"c": None}])
-    assert text.startswith(f"The Delta table cannot hold the value: column c is {kind}, in the table ")
+    assert text.startswith(f"The table cannot hold the value: column c is {kind}, in the table ")
     beside, refused = RecordFilter(Evolution(Mode.RESCUE), columns(c=type_)).passed(run)
     assert refused == []
     ((kept, rest),) = [(one["c"], json.loads(one[RESCUED])["c"]) for one in rows(beside)]
@@ -225,7 +225,7 @@ def test_a_directorys_column_and_a_type_of_other_writers_take_no_documents_value
     passed, refused = RecordFilter(Evolution(Mode.NONE), table).passed(inferred({"n": 1, "day": "mon", "odd": 1}))
     assert rows(passed) == [{"n": 1}]
     assert [text for _, text in refused] == [
-        "The Delta table cannot hold the value: column odd is a number, in the table of another kind."
+        "The table cannot hold the value: column odd is a number, in the table of another kind."
     ]
 
 

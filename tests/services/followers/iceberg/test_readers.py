@@ -1,0 +1,93 @@
+"""Do Spark, DuckDB and pyiceberg read what the sink wrote, over an S3 server? And do catalogs of other kinds hold the tables?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from tests.support.iceberg_world import IcebergWorld
+
+if TYPE_CHECKING:
+    from kafka_s3.testing.services.s3 import EmbeddedS3
+
+ROOT = Path(__file__).parents[4]
+
+
+def world_on(server: EmbeddedS3, bucket: str, folder: Path, **config: str) -> IcebergWorld:
+    """A sink whose bucket is on a server."""
+    places = {
+        "s3.bucket.name": bucket, "store.url": server.endpoint_url, "s3.region": REGION, "aws.access.key.id": ACCESS_KEY,
+        "aws.secret.access.key": SECRET_KEY,
+    }  # fmt: skip
+    world = IcebergWorld(folder, **places, **config)
+    world.store = world.kafka.store = S3Store(store_options(world.settings))
+    return world
+
+
+def filled(world: IcebergWorld) -> IcebergWorld:
+    """Two partitions, a column that comes later, nested values."""
+    world.add(*({"n": n, "text": f"t{n}", "at": {"y": n}, "tags": [n]} for n in range(4)))
+    world.run()
+    world.add({"n": 4, "note": "late"}, {"n": 5}, tp=TopicPartition("orders", 1))
+    world.run()
+    return world
+
+
+def test_pyiceberg_and_arrow_read_the_same_over_a_server(objects: EmbeddedS3, own_bucket: str, tmp_path: Path) -> None:
+    world = filled(world_on(objects, own_bucket, tmp_path))
+    rows = world.rows()
+    assert [row["n"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    keys = [info.key for info in world.store.list("topics/orders/") if info.key.endswith(".parquet")]
+    plain = [row["n"] for key in keys for row in pq.read_table(pa.BufferReader(world.store.get(key))).to_pylist()]
+    assert sorted(plain) == [row["n"] for row in rows]
+
+
+def test_spark_reads_travels_in_time_prunes_and_cannot_delete_an_object(
+    objects: EmbeddedS3, own_bucket: str, tmp_path: Path
+) -> None:
+    world = filled(world_on(objects, own_bucket, tmp_path))
+    before = [info.key for info in world.store.list("topics/orders/")]
+    command = [sys.executable, "-m", "tests.services.followers.iceberg.spark_reader", f"{tmp_path}/catalog.db"]
+    done = subprocess.run(
+        [*command, own_bucket, objects.endpoint_url], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["rows"] == world.rows()
+    assert found["pruned"] == [4, 5]
+    assert [int(entry) for entry in found["entries"]] == sorted(int(entry) for entry in found["entries"])
+    assert [(partition, count) for _, partition, count in found["files"]] == [("0", 2), ("0", 2), ("1", 2)]
+    assert "GC is disabled" in found["expire"]
+    assert "GC is disabled" in found["orphans"]
+    assert [info.key for info in world.store.list("topics/orders/")] == before
+
+
+@pytest.fixture
+def glue(monkeypatch: pytest.MonkeyPatch) -> str:
+    """moto's Glue; gives its address."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def test_the_catalog_may_be_glue(objects: EmbeddedS3, own_bucket: str, tmp_path: Path, glue: str) -> None:
+    config = {"iceberg.catalog.type": "glue", "aws.endpoint.url": glue, "iceberg.table.name": "kafka.${topic}"}
+    world = filled(world_on(objects, own_bucket, tmp_path, **config))
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+    assert world.warnings.texts == []
