@@ -120,3 +120,10 @@ def test_names_and_reasons_of_strangers_stay_text(browser: Any) -> None:
     text = dict(browser.driver.execute_script(ROWS))["<b>hostile&amp;"]
     assert "tries again: <img src=x onerror=alert(1)>" in text
     assert browser.find(".fleet img, .fleet .row b") == []
+
+
+def test_charts_mark_when_the_state_changed(browser: Any) -> None:
+    browser.screen(1366, 900)
+    browser.visit("overview", sink="sessions", refresh="off")
+    browser.until(lambda: "Marks: a change of state" in browser.text(), what="what the marks mean")
+    assert browser.troubles() == []
