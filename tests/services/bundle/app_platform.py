@@ -89,7 +89,7 @@ def _healthy(port: int) -> bool:
 
 
 def page_of(port: int) -> str:
-    """What the first page says to a browser: every element of one run, over Streamlit's own protocol."""
+    """What the overview says to a browser: every element of one run, over Streamlit's own protocol."""
     from streamlit.proto.BackMsg_pb2 import BackMsg
     from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
@@ -97,6 +97,7 @@ def page_of(port: int) -> str:
     with connect(f"ws://127.0.0.1:{port}/_stcore/stream", subprotocols=["streamlit"], max_size=None) as socket:  # type: ignore[list-item]
         asked = BackMsg()
         asked.rerun_script.query_string = ""
+        asked.rerun_script.page_name = "overview"
         socket.send(asked.SerializeToString())
         while True:
             message = ForwardMsg()

@@ -60,14 +60,14 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
         for path in (ROOT / "dashboard").rglob("*.py")
         if "wheels" not in path.parts
     }
-    extras = {f"{shared}{name}" for name in ("icon.png", ".streamlit/config.toml")}
+    extras = {f"{shared}{name}" for name in ("icon.png", ".streamlit/config.toml", "views/fleet.css", "views/fleet.js")}
     pages = {f"{shared}{path}" for path in board}
     examples = {
         f"{data}examples/{path.name}"
         for path in (ROOT / "examples").iterdir()
         if path.suffix in (".json", ".properties")
     }
-    assert modules | {"kafka_s3/py.typed"} | pages | extras | examples == {
+    assert modules | {"kafka_s3/py.typed", "kafka_s3/__init__.pyi"} | pages | extras | examples == {
         name for name in names if ".dist-info/" not in name
     }
     assert not [name for name in names - {*modules} if "test" in name.lower()]
@@ -129,7 +129,7 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
     assert all(key.startswith(f"{TOPICS}orders/year=2025/month=01/day=15/hour=10/orders+") for key in keys)
     assert any("/secrets/get" in path for path in cloud.workspace.requests)
     assert "s3cret-of-kafka" not in log.read_text()
-    (_, verify, _) = cloud.job("maintenance")["tasks"]
+    (_, verify, _, _) = cloud.job("maintenance")["tasks"]
     verify["spark_python_task"]["parameters"][0] = task["spark_python_task"]["parameters"][0]  # this sink alone
     assert "every record is accounted for exactly once" in cloud.run(verify, cloud.environment())
 
@@ -233,7 +233,7 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
 
     for name in ("SESSION", "SPARK_REMOTE"):
         environment.pop(name)
-    sweep, verify, maintain = cloud.job("maintenance")["tasks"]
+    sweep, verify, maintain, _ = cloud.job("maintenance")["tasks"]
     assert "--- shipments.json" in cloud.run(sweep, environment)
     reported = cloud.run(verify, environment)
     assert "Nothing found: every record is accounted for exactly once." in reported

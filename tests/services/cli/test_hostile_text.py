@@ -41,7 +41,8 @@ QUOTES = {
 NEVER = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if code != 0x0A} | {"\u202e", "\u2028"}
 ELSEWHERE = {
     "run", "demo", "dashboard", "watch", "new", "seek", "catalog list", "catalog describe", "create", "pause", "resume", "flush",
-    "delete", "delta rebuild", "delta maintain", "position set", "position seek-to-time", "dead-letters replay", "dead-letters resolve",
+    "delete", "compact", "delta rebuild", "delta maintain", "iceberg rebuild", "iceberg maintain",
+    "position set", "position seek-to-time", "dead-letters replay", "dead-letters resolve",
 }  # fmt: skip
 """They change something, or show nothing that others wrote but by the same console."""
 
@@ -114,6 +115,7 @@ def commands(sink: Sink) -> dict[str, list[str]]:
         "restore": ["restore", path, "--to-topic", "hostile-back", "--dry-run"],
         "simulate": ["simulate", path, "--hours", "1"],
         "delta check": ["delta", "check", path],
+        "iceberg check": ["iceberg", "check", path],
         "ddl": ["ddl", path, "--engine", "athena"],
         "iam": ["iam", path],
         "lifecycle": ["lifecycle", path],

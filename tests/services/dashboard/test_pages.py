@@ -200,8 +200,6 @@ def test_the_overview_has_the_figures_of_the_log(visit: Open, made: World) -> No
     assert figure(test, "Lag") == "0"
     assert "RUNNING" in texts(test)
     assert frame(test, "topic", "complete")["topic"].tolist() == ["orders", "payments"]
-    settled(test, lambda now: any("reason" in table.value.columns for table in now.dataframe))
-    assert frame(test, "sink", "state")["state"].tolist() == [["RUNNING"]]
 
 
 def test_rotation_counts_the_files_of_the_log(visit: Open, made: World) -> None:
@@ -512,7 +510,6 @@ def test_a_sink_that_only_was_created_has_all_its_pages(visit: Open) -> None:
     store, config = MemoryStore(), {**BASE, **HOURLY}
     store_config(store, StatePaths("_kafka_s3", "orders"), stored_config(validate(config).usable(), now_ms=0))
     test = clean(settled(visit(store), lambda now: "has committed nothing yet" in texts(now)))
-    assert frame(test, "sink", "lag")["lag"].tolist() == ["unknown"]
     clean(turned(test, "configuration").run())
     assert frame(test, "key", "value").set_index("key")["value"]["flush.size"] == "5"
 
@@ -526,10 +523,7 @@ def test_what_nobody_knows_is_not_zero_and_the_worst_sink_is_open_first(visit: O
         for key, data in one.store.objects.items():
             store.put(key, data)
     test = clean(visit(store))
-    test = settled(test, lambda now: len(frame(now, "sink", "state")) == 2)
-    shown = frame(test, "sink", "state").set_index("sink")
-    assert shown["lag"].to_dict() == {"b-failed": "unknown", "a-well": "0"}
-    assert shown.index.tolist() == ["b-failed", "a-well"]
+    settled(test, lambda now: now.selectbox(key="sink").options == ["b-failed", "a-well"] or "b-failed" in texts(now))
     test = clean(visit(store))  # another visitor
     assert test.selectbox(key="sink").value == "b-failed"
     assert figure(test, "Lag") == "unknown"
@@ -701,7 +695,6 @@ def test_a_damaged_log_is_not_green_and_says_which_offsets_the_entry_held(visit:
     test = settled(visit(made.store), lambda now: "cannot be read" in texts(now) and "DEGRADED" in texts(now))
     assert not test.success
     assert not any("Nothing in this time" in one.value for one in test.info)
-    assert frame(test, "state", "sink")["state"].tolist() == [["DEGRADED"]]
     first = min(file.first_offset for file in worked(hours=6).entries()[version].files if file.topic == "orders")
     assert f"orders-0 {first} to" in texts(test).replace("\\", "")
 

@@ -47,7 +47,7 @@ def refused(spark: SparkSession, call: str) -> str:
     try:
         spark.sql(call).collect()
     except Exception as error:
-        return str(error).splitlines()[0]
+        return str(error)
     return ""
 
 
