@@ -660,8 +660,13 @@ class Audit:
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
 
     def _unknown_topics(self, claims: Claims) -> Iterator[Finding]:
-        """Topics of the configuration of which nothing was verified, because nobody knows them: a name that is misspelt, mostly."""
+        """Topics of the configuration of which nothing was verified, because nobody knows them: a name that is misspelt, mostly.
+
+        Of a sink that has written nothing yet, none: its topics may come with it.
+        """
         in_log = {tp.topic for tp in claims.segments}
+        if not in_log:
+            return
         asked = [topic for topic in self.topics if self.selection.topic in (None, topic) and topic not in in_log]
         known = self.kafka.describe(asked) if self.kafka is not None and asked else dict.fromkeys(asked)
         for topic in asked:
