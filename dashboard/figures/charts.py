@@ -124,9 +124,10 @@ def lines_over_time(
 
 def with_marks(drawn: Chart, marks: pd.DataFrame, *, axis: Axis) -> Chart:
     """A chart over time with a line for each mark (`at` as wall clock, `kind`, `text`), and a time that is chosen by dragging."""
-    rows = marks[["at", "kind", "text"]].assign(colour=marks["kind"].map(MARKS))
+    # Vega warns of an axis without any time, so where nothing is to be marked one mark is there that nobody sees
+    rows = marks[["at", "kind", "text"]] if len(marks) else pd.DataFrame({"at": [axis.end], "kind": [""], "text": [""]})
     encoding = {
-        "x": _time("at", axis), "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+        "x": _time("at", axis), **_marked(),
         "tooltip": [_when("at") | {"title": "at"}, _named("kind", "changed"), _named("text", "what")],
     }  # fmt: skip
     line = {
@@ -134,11 +135,19 @@ def with_marks(drawn: Chart, marks: pd.DataFrame, *, axis: Axis) -> Chart:
         "data": {"name": "marks"},
         "encoding": encoding,
     }
-    head = {"mark": {"type": "point", "shape": "triangle-down", "filled": True, "size": 90, "opacity": 1, "yOffset": 4},
+    head = {"mark": {"type": "point", "shape": "triangle-down", "filled": True, "size": 90, "yOffset": 4},
             "data": {"name": "marks"}, "encoding": {**encoding, "y": {"value": 0}}}  # fmt: skip
     first, *others = drawn["layer"]
     zoomed = {**first, "params": [{"name": ZOOM, "select": {"type": "interval", "encodings": ["x"]}}]}
     return {**drawn, "layer": [zoomed, *others, line, head], "datasets": {**drawn["datasets"], "marks": rows}}
+
+
+def _marked() -> Chart:
+    """The colours of marks, by conditions: a scale of their own would be mixed with that of the chart's legend."""
+    *others, last = MARKS.items()
+    tests = [{"test": f"datum.kind === '{kind}'", "value": colour} for kind, colour in others]
+    unseen = {"condition": {"test": "datum.kind === ''", "value": 0}, "value": 1}
+    return {"color": {"condition": tests, "value": last[1]}, "opacity": unseen}
 
 
 def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: str) -> Chart:

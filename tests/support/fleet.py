@@ -90,7 +90,7 @@ def _sink_of_wall(number: int, now_ms: int) -> tuple[str, dict[str, Any]]:
         3: ("payments", {"phase": Phase.FAILED, "failure": FAILURE, "states": since(17 * 60_000, "FAILED", FAILURE)}),
         5: ("shipments-of-all-regions", {"beat_ms": now_ms - 5 * hour}),
         6: ("refunds", {"phase": Phase.PAUSED, "states": since(2 * hour, "PAUSED")}),
-        8: ("sessions", {"standing": ("topic sessions-eu is not in Kafka",), "states": since(42_000, "DEGRADED")}),
+        8: ("sessions", {"open_problems": ("topic sessions-eu is not in Kafka",), "states": since(42_000, "DEGRADED")}),
         9: ("audit", {"phase": Phase.STOPPED, "states": since(9 * hour, "STOPPED")}),
         11: (
             "<b>hostile&amp;",

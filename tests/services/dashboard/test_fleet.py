@@ -105,7 +105,7 @@ def test_a_refresh_changes_what_has_changed_and_draws_nothing_anew(browser: Any)
     opened(browser, size=(1920, 1080), kiosk="true")
     browser.driver.execute_script("window.rows = Array.from(document.querySelectorAll('.fleet .row'))")
     _, beat = next(one for one in wall_objects(1, now_ms=now_ms()) if one[0].endswith("heartbeat.json"))
-    beat = beat.replace(b'"standing":[]', b'"standing":["topic news is not in Kafka"]')
+    beat = beat.replace(b'"open_problems":[]', b'"standing":["topic news is not in Kafka"]')
     paths = StatePaths("_kafka_s3", "orders-00")
     browser.client.put_object(Bucket=browser.bucket, Key=paths.heartbeat(), Body=beat)
     text = "Topic news is not in Kafka."
@@ -120,3 +120,10 @@ def test_names_and_reasons_of_strangers_stay_text(browser: Any) -> None:
     text = dict(browser.driver.execute_script(ROWS))["<b>hostile&amp;"]
     assert "tries again: <img src=x onerror=alert(1)>" in text
     assert browser.find(".fleet img, .fleet .row b") == []
+
+
+def test_charts_mark_when_the_state_changed(browser: Any) -> None:
+    browser.screen(1366, 900)
+    browser.visit("overview", sink="sessions", refresh="off")
+    browser.until(lambda: "Marks: a change of state" in browser.text(), what="what the marks mean")
+    assert browser.troubles() == []
