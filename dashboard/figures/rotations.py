@@ -1,8 +1,7 @@
-"""How do files come out, and what would fewer and larger ones take? Distributions, costs, and advice worked out on the files there are."""
+"""How do files come out, and what do they cost? Distributions, requests, and the pace of topics whose files are small."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from figures.data import DAY_MS, Window
-from figures.text import duration_text, size_text
-from kafka_s3.model.files import Reason
+from kafka_s3.ops.alternatives import Pace
 from kafka_s3.ops.forecast import Prices
 from reading.frames import NO_TIME, counted_files
-from reading.groups import Numbers, groups_by, middle
+from reading.groups import groups_by, middle
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
@@ -23,7 +21,6 @@ SUMMED_UP: Final = ("committed_ms", "records", "bytes", "min_ms", "max_ms", "rea
 SMALL: Final = 16 * MIB
 ENOUGH: Final = 10
 MONTH_MS: Final = 30 * DAY_MS
-BY_CLOCK: Final = (Reason.ROTATE_INTERVAL, Reason.ROTATE_SCHEDULE, Reason.OFFSET_FLUSH, Reason.FLUSH_IDLE)
 
 
 def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
@@ -169,139 +166,41 @@ def cost(entries: int, written: pd.DataFrame, window: Window, prices: Prices) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
-    """A setting to change for a topic, why, and what the files of the window would have been with it. `note`: what limits that."""
+class Small:
+    """A topic whose files are mostly small: how many the log shows, why most of them closed, the middle size in bytes, and its pace."""
 
     topic: str
-    why: str
-    setting: str
-    value: str
-    effect: str
-    price: str
-    note: str = ""
+    files: int
+    reason: str
+    share: float
+    median_bytes: float
+    pace: Pace
 
 
-@dataclass(frozen=True, slots=True)
-class _Pace:
-    """Of one topic: the size to aim at, bytes of a record and of the middle file, and how long a file of that aim takes to fill."""
-
-    aim: float
-    per_record: float
-    median: float
-    fill_ms: float
-
-
-def advice(
-    files: pd.DataFrame, window: Window, *, target_bytes: int, in_effect: Callable[[str], int] | None
-) -> list[Advice]:
-    """One piece for each topic whose middle file is below SMALL, by the reason that closes most of its files, unless nothing would help.
-
-    `in_effect` gives the number of a setting, where the settings are known.
-    """
-    rows = counted_files(files, "topic", "partition", "encoded", "bytes", "records", "reason")
+def small(files: pd.DataFrame, window: Window) -> list[Small]:
+    """The topics whose middle file is below SMALL, most files first; those with fewer than ENOUGH files are not judged."""
+    rows = counted_files(files, "committed_ms", "topic", "partition", "encoded", "bytes", "records", "reason")
     found = []
     for topic, own in rows.groupby("topic", observed=True):
-        if len(own) >= ENOUGH and middle(own["bytes"]) < min(SMALL, target_bytes / 2):
-            found.append(_advice(str(topic), own, window, target_bytes=target_bytes, in_effect=in_effect))
-    return [one for one in found if one is not None]
+        if len(own) >= ENOUGH and (median := middle(own["bytes"])) < SMALL:
+            reasons = own["reason"].value_counts()
+            share = float(reasons.iloc[0] / len(own))
+            found.append(Small(str(topic), len(own), str(reasons.index[0]), share, median, pace(own, window)))
+    return sorted(found, key=lambda one: -one.files)
 
 
-def merged(files: pd.DataFrame, target_bytes: int) -> int:
-    """How many files the same records would make if each were closed at `target_bytes` or at the end of its directory."""
-    return int(np.ceil(_per_directory(files) / target_bytes).clip(min=1).sum())
+def pace(own: pd.DataFrame, window: Window) -> Pace:
+    """What the files of one topic say of its traffic, in two digits: a few more records are the same pace."""
+    seconds = max(window.until_ms - window.since_ms, 1000) / 1000
+    records, sizes = max(int(own["records"].sum()), 1), max(int(own["bytes"].sum()), 1)
+    together = groups_by(own["committed_ms"], own["partition"], own["encoded"]).first
+    firsts = own.iloc[together]
+    directories = groups_by(firsts["committed_ms"], firsts["partition"]).sizes()
+    return Pace(
+        per_second=_round(records / seconds), record_bytes=_round(sizes / records), partitions=own["partition"].nunique(),
+        directories=max(round(_round(float(np.median(directories)))), 1), files=_round(len(own) / seconds * DAY_MS / 1000),
+    )  # fmt: skip
 
 
-def _per_directory(files: pd.DataFrame) -> Numbers:
-    """Bytes of each topic-partition in each directory: no file can be larger."""
-    return groups_by(files["topic"], files["partition"], files["encoded"]).sums(files["bytes"])
-
-
-def _advice(
-    topic: str, own: pd.DataFrame, window: Window, *, target_bytes: int, in_effect: Callable[[str], int] | None
-) -> Advice | None:
-    counts, median = own["reason"].value_counts(), middle(own["bytes"])
-    reason, most = str(counts.index[0]), float(np.median(_per_directory(own)))
-    why = f"{counts.iloc[0] / len(own):.0%} of {len(own):,} files closed by {reason}; the middle one has {size_text(median)}."
-    if most < 2 * median and reason != Reason.SCHEMA:
-        if own["encoded"].astype(str).str.fullmatch(r"partition=\d+").all():
-            return None  # a directory for each Kafka partition: none of them could be coarser
-        return Advice(topic, why, *COARSER[:2], _effect(own, _above(own), target_bytes), COARSER[2], _limit(most))
-    pace = own["bytes"].sum() / max(window.until_ms - window.since_ms, 1) / max(own["partition"].nunique(), 1)
-    aim = min(target_bytes, most)
-    about = _Pace(aim, max(own["bytes"].sum() / max(own["records"].sum(), 1), 1), median, aim / max(pace, 1e-9))
-    setting, value, price = _change(reason, about, in_effect)
-    return Advice(
-        topic,
-        why,
-        setting,
-        value,
-        _effect(own, own, target_bytes),
-        price,
-        _limit(most) if most < target_bytes / 2 else "",
-    )
-
-
-def _effect(own: pd.DataFrame, placed: pd.DataFrame, target_bytes: int) -> str:
-    fewer = merged(placed, target_bytes)
-    noun = "file" if fewer == 1 else "files"
-    return f"at best {fewer:,} {noun} instead of {len(own):,}, of {size_text(own['bytes'].sum() / fewer)} on average"
-
-
-def _limit(most: float) -> str:
-    return (
-        f"A directory gets only {size_text(most)} of each Kafka partition, and no file can be larger: coarser directories (path.format and "
-        "partition.duration.ms, or another field) or fewer Kafka partitions allow for more."
-    )
-
-
-def _above(files: pd.DataFrame) -> pd.DataFrame:
-    """The files as if they lay one directory higher."""
-    names = [str(name).rpartition("/")[0] for name in files["encoded"].cat.categories]
-    codes, above = pd.factorize(pd.Series(names, dtype=object))
-    placed = pd.Categorical.from_codes(codes[files["encoded"].cat.codes.to_numpy()], above)
-    return files.assign(encoded=placed)
-
-
-def _change(reason: str, about: _Pace, in_effect: Callable[[str], int] | None) -> tuple[str, str, str]:
-    """Setting, value, and what has to be borne for it."""
-    wait = f"a file then takes about {duration_text(about.fill_ms)} to fill at this pace"
-    if reason in BY_CLOCK:
-        times, now = about.aim / max(about.median, 1), _number(in_effect, reason)
-        value = str(min(_round(now * times), DAY_MS)) if now else f"{_round(times)} times what it is (a day at most)"
-        return reason, value, f"records become visible that much later; {wait}"
-    if reason == Reason.FLUSH_BYTES:
-        return reason, str(_round(about.aim)), wait
-    return _OTHERS.get(reason) or (
-        "flush.size",
-        str(_round(about.aim / about.per_record)),
-        f"{wait}; a rotation interval bounds that",
-    )
-
-
-COARSER: Final = (
-    "path.format",
-    "one directory less, such as a day instead of an hour",
-    "queries for less than that read more",
-)
-_OTHERS: Final[Mapping[str, tuple[str, str, str]]] = {
-    Reason.PARTITION_CHANGE: (
-        "rotate.file.on.partition.change", "false", "several files are open at once; or make path.format and partition.duration.ms coarser"
-    ),
-    Reason.SCHEMA: ("schema.compatibility.unify", "true", "alternating versions share a file under a schema that holds them all"),
-    Reason.MAX_OPEN_FILES: ("partitioner.max.open.files", "more", "more memory; or fewer values in partition.field.name"),
-    Reason.FLUSH_NOW: ("--flush", "less often", "the open tail stays in Kafka until a rule closes it"),
-    Reason.LOST_OFFSETS: ("the topic's retention.ms", "longer", "Kafka keeps more; records were lost before the sink had read them"),
-}  # fmt: skip
-
-
-def _number(in_effect: Callable[[str], int] | None, key: str) -> int:
-    try:
-        return in_effect(key) if in_effect is not None else 0
-    except (KeyError, TypeError):
-        return 0
-
-
-def _round(value: float) -> int:
-    """Two leading digits are as much as an estimate knows."""
-    digits: int = 10 ** max(len(str(int(value))) - 2, 0)
-    return max(round(value / digits) * digits, 1)
+def _round(value: float) -> float:
+    return float(f"{value:.2g}")

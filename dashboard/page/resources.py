@@ -17,7 +17,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
-from reading.background import Answers
+from reading.background import FIRST_S, Answers
 from reading.delta import TableLogs
 from reading.history import History
 from reading.letters import LetterDecoder
@@ -102,6 +102,13 @@ def answers(variables: Variables) -> Answers:
 
 
 @st.cache_resource(show_spinner=False, on_release=Answers.close)
+def simulations(variables: Variables) -> Answers:
+    """Who simulates other settings, for all sessions: one at a time, for it takes some seconds of CPU."""
+    del variables
+    return Answers("simulations", threads=1, most=64)
+
+
+@st.cache_resource(show_spinner=False, on_release=Answers.close)
 def letters(variables: Variables) -> Answers:
     """Who reads dead letters, for all sessions: of the four answers that are kept each is bounded in bytes (`reading.letters`)."""
     del variables
@@ -116,10 +123,16 @@ def decoder(variables: Variables, sink: str, _settings: Settings) -> LetterDecod
 
 
 def asked(
-    by: Answers, key: tuple[Hashable, ...], make: Callable[[], T], *, what: str, again_s: float = math.inf
+    by: Answers,
+    key: tuple[Hashable, ...],
+    make: Callable[[], T],
+    *,
+    what: str,
+    again_s: float = math.inf,
+    wait_s: float = FIRST_S,
 ) -> T | None:
     """The answer; None while it is on its way: the page says so, and draws itself anew when it is there. Raises what `make` raised."""
-    found = by.of(key, make, again_s=again_s)
+    found = by.of(key, make, again_s=again_s, wait_s=wait_s)
     if found is None:
         st.caption(f":material/hourglass_top: {what} ...")
         st.fragment(lambda: _look(by, key), run_every=LOOKS_S, key=f"asked-{hash(key)}")()

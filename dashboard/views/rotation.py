@@ -1,4 +1,4 @@
-"""Why do my files look like this? Files by reason over time, how large they are, what to change, and what they cost."""
+"""Why do my files look like this? Files by reason over time, how large they are, what other settings would make, and what they cost."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import streamlit as st
 
 from figures import charts, data, rotations
 from figures.data import DAY_MS, MINUTE_MS
-from figures.rotations import MIB, Summary
+from figures.rotations import Small, Summary
 from figures.text import duration_text, plain, size_text
+from kafka_s3.connect.config.option import Value
 from kafka_s3.model.files import Reason
+from kafka_s3.ops.alternatives import alternatives, rules_of
 from kafka_s3.ops.forecast import Prices
-from page import parts, states, timeline
+from page import parts, resources, states, timeline
 from page.files import FILE_COLUMNS, files_table, made_at
 from page.scene import Scene
-from reading.frames import Frames, counted_files
+from reading.background import PAGES_FIRST
+from reading.frames import counted_files
 
 TITLE: Final = "File rotation"
 ICON: Final = ":material/rotate_right:"
@@ -27,7 +30,8 @@ MADE: Final = "made"
 """In the address: the files of which time are shown, epoch ms."""
 ADVICE_MS: Final = 10 * MINUTE_MS
 """So much of work shows why files are small."""
-TARGETS: Final = {"32 MiB": 32 * MIB, "64 MiB": 64 * MIB, "128 MiB": 128 * MIB, "256 MiB": 256 * MIB}
+SIMULATED: Final = 3
+"""Other settings are simulated for so many topics, those with the most files."""
 
 
 def render(scene: Scene) -> None:
@@ -53,7 +57,7 @@ def render(scene: Scene) -> None:
     _histograms(found)
     worked_ms = scene.at_work.until_ms - scene.at_work.since_ms
     if worked_ms >= ADVICE_MS:
-        _advice(scene)
+        _small(scene)
     if worked_ms >= DAY_MS:
         _cost(scene)
     else:
@@ -150,35 +154,53 @@ def _histogram(found: pd.DataFrame, title: str, *, key: str, text: Callable[[flo
     st.caption(f"Most often {top}.")
 
 
-def _advice(scene: Scene) -> None:
-    st.subheader("Small files", anchor=False)
-    target = st.segmented_control(
-        "Size to aim at", list(TARGETS), default="128 MiB", key="target", bind="query-params", required=True
-    )
-    aim, settings = TARGETS[str(target)], scene.settings
-
-    def advice(frames: Frames) -> list[rotations.Advice]:
-        in_effect = None if settings is None else settings.number
-        return rotations.advice(frames.files, scene.at_work, target_bytes=aim, in_effect=in_effect)
-
-    every = scene.kept_for_all("advice", advice, aim, settings is None)
+def _small(scene: Scene) -> None:
+    st.subheader("Why files are small, and what other settings would make", anchor=False)
+    every = scene.kept_for_all("small", lambda frames: rotations.small(frames.files, scene.at_work))
     found = [one for one in every if scene.wants(one.topic)]
     if not found:
         states.nothing("No topic has mostly small files (or there are fewer than ten files to judge by).")
         return
-    for one in found:
-        with st.container(border=True):
-            st.markdown(f"**{plain(one.topic)}**: {plain(one.why)}")
-            st.code(
-                f"{one.setting}: {one.value}" if " " in one.value else f"{one.setting}={one.value}",
-                language=None,
-                wrap_lines=True,
-            )
-            st.markdown(f"Effect: {plain(one.effect)}. In return, {plain(one.price)}.")
-            if one.note:
-                st.markdown(plain(one.note))
+    for one in found[:SIMULATED]:
+        st.markdown(
+            f"**{plain(one.topic)}**: {one.share:.0%} of {one.files:,} files closed by {plain(one.reason)}; "
+            f"the middle one has {size_text(one.median_bytes)}."
+        )
+        if scene.settings is None:
+            st.caption("What the sink is set to is not known, so no other setting can be compared with it.")
+        else:
+            _alternatives(scene, one, rules_of(scene.settings))
+    if len(found) > SIMULATED:
+        st.caption(
+            f"{len(found) - SIMULATED:,} more topics have small files. Choose them above to see what would help."
+        )
+
+
+def _alternatives(scene: Scene, of: Small, rules: dict[str, Value]) -> None:
+    """What `simulate` makes of the topic's pace, as it is set and otherwise."""
+    made = resources.asked(
+        resources.simulations(scene.variables), (of.pace, *rules.items()),
+        lambda: alternatives(rules, of.pace, progress=lambda done: PAGES_FIRST.wait()),
+        what=f"Simulating other settings for {plain(of.topic)}", wait_s=0,
+    )  # fmt: skip
+    if made is None:
+        return
+    rows = pd.DataFrame({
+        "set": [", ".join(f"{key}={value}" for key, value in one.changes.items()) or "as it is" for one in made],
+        "files": [one.files for one in made], "bytes": [one.file_bytes for one in made],
+        "delay": [duration_text(one.delay_ms) if one.files else "" for one in made],
+        "reasons": [", ".join(one.reasons) or "none closed in a day" for one in made],
+    })  # fmt: skip
+    columns = {
+        "set": st.column_config.Column("Set", width="large"), "files": parts.number_column("Files a day"), "bytes": parts.Size("Mean size"),
+        "delay": st.column_config.Column("Visible after, 95 %", help="How old records are when their file is in the bucket."),
+        "reasons": st.column_config.Column("Closed by"),
+    }  # fmt: skip
+    parts.table(rows, columns, name=f"Files of {of.topic} under other settings", key=f"alternatives-{of.topic}")
     st.caption(
-        "Worked out on the files of the chosen time: the same records, closed at that size or at the end of their directory."
+        f"Simulated as `kafka-s3 simulate` does, with made records at this topic's pace: {of.pace.per_second:,g} records a second in "
+        f"{of.pace.partitions} partitions. The log itself shows {of.pace.files:,.0f} files a day; what differs comes of schemas, of late "
+        "records, and of traffic that is not even."
     )
 
 

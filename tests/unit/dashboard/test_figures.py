@@ -40,6 +40,7 @@ from kafka_s3.engine.log.fold import LogState
 from kafka_s3.followers.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals, counted
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.ops.alternatives import Pace
 from kafka_s3.testing.services.memory import MemoryRecord
 from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of, part_of_rows, read_rows
 from tests.support.configurations import TOLERANT
@@ -320,43 +321,11 @@ def files_of(reason: Reason, *, count: int, size: int, records: int, directories
     return frames_of([part_of([replace(log()[2], files=made)], first=2, last=2)]).files
 
 
-def test_small_files_by_flush_size_get_a_larger_flush_size_and_its_effect() -> None:
-    mib = 1 << 20
-    files = files_of(Reason.FLUSH_SIZE, count=256, size=mib, records=1000)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 * mib, in_effect=None)
-    assert (found.setting, found.value) == ("flush.size", "64000")
-    assert "at best 4 files instead of 256" in found.effect
-    assert not found.note
-
-
-def test_where_directories_are_small_themselves_the_advice_says_so() -> None:
-    mib = 1 << 20
-    files = files_of(Reason.FLUSH_SIZE, count=64, size=mib, records=1000, directories=32)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 * mib, in_effect=None)
-    assert found.value == "2000"
-    assert "2.0 MiB" in found.note
-
-
-def test_where_files_are_as_large_as_their_directories_the_directories_are_to_change() -> None:
-    files = files_of(Reason.ROTATE_SCHEDULE, count=64, size=1 << 20, records=1000, directories=64)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, in_effect=None)
-    assert found.setting == "path.format"
-    assert "at best 1 file instead of 64" in found.effect
-
-
-def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(made: World) -> None:
-    files = files_of(Reason.ROTATE_SCHEDULE, count=32, size=1 << 20, records=10)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=4 << 20, in_effect=made.settings.number)
-    assert (found.setting, found.value) == (
-        "rotate.schedule.interval.ms",
-        str(8 * HOUR_MS // 100_000 * 100_000 + 200_000),
-    )
-
-
-def test_for_schemas_that_alternate_only_one_file_for_all_of_them_helps() -> None:
-    files = files_of(Reason.SCHEMA, count=64, size=1 << 20, records=10, directories=64)
-    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, in_effect=None)
-    assert (found.setting, found.value) == ("schema.compatibility.unify", "true")
+def test_a_topic_of_small_files_is_found_with_its_pace_and_why_they_closed() -> None:
+    files = files_of(Reason.FLUSH_SIZE, count=256, size=1 << 20, records=1000, directories=4)
+    (found,) = rotations.small(files, Window(0, HOUR_MS))
+    assert (found.files, found.reason, found.share, found.median_bytes) == (256, "flush.size", 1.0, 1 << 20)
+    assert found.pace == Pace(per_second=71, record_bytes=1000, partitions=1, directories=4, files=6100)
 
 
 def test_delay_over_time_is_that_of_the_records_of_each_step() -> None:
@@ -420,9 +389,10 @@ def test_charts_run_to_now(frames: Frames) -> None:
     assert data.narrowed(frames, ended, last + DAY_MS).until_ms == last + HOUR_MS
 
 
-def test_large_files_get_no_advice() -> None:
-    files = files_of(Reason.FLUSH_SIZE, count=50, size=100 << 20, records=1000)
-    assert rotations.advice(files, Window(0, HOUR_MS), target_bytes=128 << 20, in_effect=None) == []
+def test_large_files_and_few_files_are_no_small_files() -> None:
+    large = files_of(Reason.FLUSH_SIZE, count=50, size=100 << 20, records=1000)
+    few = files_of(Reason.FLUSH_SIZE, count=9, size=1, records=1)
+    assert [rotations.small(files, Window(0, HOUR_MS)) for files in (large, few)] == [[], []]
 
 
 def test_the_cost_counts_the_requests_of_uploads_and_entries() -> None:

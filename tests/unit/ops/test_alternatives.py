@@ -1,0 +1,55 @@
+"""Are the numbers for other settings those of `simulate`, whatever was thinned?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.ops.alternatives import BEGUN_MS, FEWER, Pace, alternatives, rules_of, thinned, window_of
+from kafka_s3.ops.forecast import DAY_MS
+from kafka_s3.ops.simulation import simulate, steady
+from tests.support.configurations import FIELD, TIME
+from tests.support.memory_world import settings_of
+
+PACE = Pace(per_second=5, record_bytes=120, partitions=2, directories=1, files=2 * 144)
+
+
+def rules(config: dict[str, Any]) -> dict[str, Any]:
+    return rules_of(settings_of({"flush.size": "500", **config}))
+
+
+def test_the_numbers_are_those_of_simulate_for_the_same_input() -> None:
+    given = rules(TIME)
+    one = thinned(given, PACE, window_ms=window_of(PACE))
+    found = simulate(
+        one.settings, {TopicPartition("topic", 0): steady(one.sample, one.per_second)}, begun_ms=BEGUN_MS, window_ms=one.window_ms
+    )  # fmt: skip
+    today = alternatives(given, PACE)[0]
+    assert today.reasons == found.reasons
+    assert today.files == pytest.approx(5 * 86_400 / (found.written * one.times / found.files))
+
+
+def test_fewer_records_with_smaller_limits_make_as_many_files_a_day_as_all_records() -> None:
+    given, pace = rules({"rotate.schedule.interval.ms": "600000", "timezone": "UTC"}), replace(PACE, per_second=20.0)
+    whole = replace(thinned(given, replace(pace, per_second=0.02), window_ms=DAY_MS // 24), per_second=10.0)
+    values = {**whole.settings.values, "flush.size": 500}
+    every = replace(whole, settings=replace(whole.settings, values=values)).forecast(lambda done: None)
+    assert thinned(given, pace, window_ms=window_of(pace)).times > 10
+    assert alternatives(given, pace)[0].files == pytest.approx(every.files / every.written * 20 * 86_400, rel=0.05)
+
+
+def test_ten_times_the_limit_that_binds_makes_a_tenth_of_the_files() -> None:
+    today, larger = alternatives(rules({}), PACE)
+    assert (today.files, larger.changes) == (pytest.approx(864), {"flush.size": "5000"})
+    assert larger.files == pytest.approx(86.4)
+    assert (today.file_bytes, larger.file_bytes) == (pytest.approx(60_000), pytest.approx(600_000))
+
+
+def test_fewer_directories_make_fewer_files_where_all_of_them_get_records() -> None:
+    found = alternatives(rules(FIELD), replace(PACE, directories=40, files=864.0 * 40))
+    by_change = {tuple(one.changes): one.files for one in found}
+    assert by_change[()] == pytest.approx(864 * 40)
+    assert by_change[(FEWER,)] == pytest.approx(864 * 4)
