@@ -31,7 +31,7 @@ SNAPSHOT_WRITES: Final = 3
 """A manifest, the list of manifests, the metadata file."""
 SNAPSHOT_READS: Final = 4
 """The metadata file, for the columns that records must fit, for the plan and by the commit; and the list of manifests."""
-MERGED_MANIFESTS: Final = 20
+MERGED_MANIFESTS: Final = 10
 """Snapshots of an Iceberg table between two that merge manifests, each of which is read for it."""
 DAY_MS: Final = 86_400_000
 DAYS: Final = 365 / 12

@@ -16,8 +16,8 @@ from kafka_s3.connect.naming.field_ids import field_id
 from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.followers.delta.follower import KNOWN_KINDS, by_topic
 from kafka_s3.followers.delta.planner import Commit
-from kafka_s3.followers.iceberg.maintain import check_table, rebuild, tidy
-from kafka_s3.followers.iceberg.table import SNAPSHOTS, IcebergTable
+from kafka_s3.followers.iceberg.maintain import check_table, rebuild
+from kafka_s3.followers.iceberg.table import IcebergTable
 from kafka_s3.model.errors import TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
@@ -269,35 +269,3 @@ def test_a_kind_of_entry_that_tables_do_not_know_is_refused(world: IcebergWorld)
         object.__setattr__(entry, "kind", kind)
         with pytest.raises(TableRefused, match="Upgrade kafka-s3"):
             by_topic([entry])
-
-
-# ------------------------------------------------------------ a long life
-
-
-def test_metadata_stays_small_and_no_expiry_deletes_an_object(tmp_path: Path) -> None:
-    world = IcebergWorld(tmp_path)
-    count = SNAPSHOTS + 10
-    sink = world.start()
-    for n in range(0, 2 * count, 2):
-        world.add({"n": n}, {"n": n + 1})
-        assert sink.poll_and_commit()
-    table = world.table()
-    assert len(table.metadata.snapshots) == SNAPSHOTS
-    assert len(table.current_snapshot().manifests(table.io)) < 45  # type: ignore[union-attr]
-    assert table.properties["gc.enabled"] == "false"
-    assert len(world.rows()) == 2 * count
-    assert isinstance(world.store, MemoryStore)
-    assert len(world.store.get(table.metadata_location.removeprefix("s3://bucket/"))) < 200_000
-    files = [key for key in world.store.objects if key.endswith(".metadata.json")]
-    assert len(files) == 21  # the newest, and the 20 before it
-    before = objects(world)
-    held, store = opened(world), world.store
-    looked = tidy(held, lambda _: store, topic="orders", now_ms=world.now + 2 * 86_400_000, dry_run=True)
-    done = tidy(held, lambda _: store, topic="orders", now_ms=world.now + 2 * 86_400_000, dry_run=False)
-    assert looked is not None
-    assert done is not None
-    assert looked.unused == done.unused
-    assert done.deleted >= 10
-    assert all(key.startswith("iceberg/kafka/orders/metadata/") for key in done.unused)
-    assert objects(world) == before
-    assert len(world.rows()) == 2 * count
