@@ -201,7 +201,13 @@ class Forgetting:
 
     def run(self, searched: Searched) -> Iterator[CommitEntry]:
         """Erases what was found; gives each entry that says so. Raises NotTaken, CommitError, StorageError; what is in the log stays."""
-        requests = RewriteRequests(self.settings, self.log, self.clock_ms, self.warn, self.wait_s)
+        owner = RewriteRequests(self.settings, self.log, self.clock_ms, self.warn, self.wait_s)
+        for request in self.requests(searched):
+            ask_for_rewrite(self.store, self.log.paths, request)
+            yield owner.taken(request)
+
+    def requests(self, searched: Searched) -> Iterator[CommitEntry]:
+        """What is to be asked for, the objects uploaded and not completed. Raises StorageError."""
         salt = secrets.token_bytes(16)
         erasure = Erasure(
             iso_time(self.clock_ms()), salt.hex(), tuple(sorted(one.hashed(salt) for one in self.subjects.all))
@@ -209,8 +215,7 @@ class Forgetting:
         for some in _portions(searched.found.matches):
             request = self._request(some, searched.version, erasure)
             if request is not None:
-                ask_for_rewrite(self.store, self.log.paths, request)
-                yield requests.taken(request)
+                yield request
 
     def _request(self, matches: Sequence[Match], version: int, erasure: Erasure) -> CommitEntry | None:
         name, compactor = str(uuid.uuid4()), self._compactor()
