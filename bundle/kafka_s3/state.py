@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     LongType,
     MapType,
     ShortType,
+    StringType,
     StructType,
 )
 
@@ -34,7 +35,7 @@ from kafka_s3.connect.naming.state_terms import DELETED, OWN, KeyTerm, Path
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, fit, read_columns
-from kafka_s3.followers.state import REBUILD, Changes, StateKeeper, StateRules, Stretch, Transaction
+from kafka_s3.followers.state import REBUILD, Changes, StateKeeper, StateRules, StateStretch, Transaction
 from kafka_s3.model.errors import ConfigError, Problem, TableRefused, TableUnavailable
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
@@ -68,11 +69,10 @@ class Difference:
 
 @dataclass(slots=True)
 class SparkStates:
-    """The state tables of one sink, on a session. `place`: the sink's log and objects; `base64_keys`: JSON objects have keys in base64."""
+    """The state tables of one sink, on a session. `place` is the sink's log and objects."""
 
     spark: SparkSession
     place: Place
-    base64_keys: bool = False
     _frames: dict[Changes, DataFrame] = field(default_factory=dict)
 
     def identity(self, name: TableName) -> str | None:
@@ -91,7 +91,7 @@ class SparkStates:
             return table is None or table.toDF().isEmpty()
 
     @contextmanager
-    def read_changes(self, stretch: Stretch, rules: StateRules) -> Iterator[Changes]:
+    def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
         """The newest record of each key of a stretch, kept in Spark's cache while the body runs."""
         with spark_errors(stretch.topic):
             found = self._changes(stretch, rules)
@@ -218,9 +218,9 @@ class SparkStates:
         noted = F.lit(_time(now_ms)).alias("_deleted_at")
         return frame.select(*map(_quoted, key_columns(rules)), *_places(frame.columns), noted)
 
-    def _changes(self, stretch: Stretch, rules: StateRules) -> DataFrame:
+    def _changes(self, stretch: StateStretch, rules: StateRules) -> DataFrame:
         """All records of a stretch, with the columns of a state table and `_deleted`."""
-        options = {
+        options: dict[str, str | int | bool] = {
             "topic": stretch.topic,
             "sinceEntry": stretch.first,
             "untilEntry": stretch.last,
@@ -261,8 +261,7 @@ class SparkStates:
         key = F.col(_path((FIELD, "key")))
         if not term.path:
             return key
-        text = F.unbase64(key).cast("string") if self.base64_keys else key.cast("string")
-        return F.get_json_object(text, "$" + "".join(f"['{one}']" for one in term.path))
+        return F.get_json_object(key.cast("string"), "$" + "".join(f"['{one}']" for one in term.path))
 
     def _table(self, name: TableName) -> DeltaTable | None:
         """The table of that name. Raises TableRefused for one of another format."""
@@ -343,9 +342,14 @@ def _path(path: Sequence[str]) -> str:
 
 
 def _type_of(own: StructType, path: Path) -> DataType | None:
-    """The type of a field, None where the records have none of that path."""
+    """The type of a field, None where the records have none of that path. Raises TableRefused where it is within a text."""
     found: DataType = own
     for name in path:
+        if isinstance(found, StringType):
+            raise TableRefused(
+                f"The records have no field {'.'.join(path)}: what is before .{name} is text, as nested JSON without types is. Have it as "
+                "a column (the transforms Flatten, or ExtractNewRecordState with add.fields), or give the values a schema."
+            )
         if not isinstance(found, StructType) or name not in found.fieldNames():
             return None
         found = found[name].dataType
@@ -477,12 +481,11 @@ def states_on_spark(settings: Settings, spark: SparkSession) -> SparkStates:
     """What keeps a sink's state tables. Raises ConfigError where this Spark knows no Delta."""
     if not SparkCatalog(spark, "").knows_delta():
         raise ConfigError([Problem("state.enable", "true", f"cannot keep tables here. {HOW_TO_KNOW}")])
-    base64_keys = settings.text("format.class") == "json" and settings.text("key.converter") != "string"
-    return SparkStates(spark, place_of_settings(settings), base64_keys)
+    return SparkStates(spark, place_of_settings(settings))
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class StateComparison:
     """A state table beside what the log says through entry `position`; `keys` are those of the log."""
 
     topic: str
@@ -502,7 +505,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenStates:
+class OpenStateTables:
     """The state tables of one sink, ready to be kept."""
 
     keeper: StateKeeper
@@ -515,28 +518,28 @@ class OpenStates:
         """The topics that the log knows."""
         return sorted({tp.topic for tp in self.log.state.progress})
 
-    def compare(self, topic: str) -> Comparison:
+    def compare(self, topic: str) -> StateComparison:
         """Compares a topic's table with the whole log. Raises TableError, also where a merge came in between."""
         note = self.keeper.notes.read(topic)
         if note is None or note.rebuilding:
             raise TableRefused(f"Topic {topic} has no state table that is complete. kafka-s3 state run makes it.")
         rules, name = self.keeper.rules, self.keeper.names.of(topic)
-        with self.states.read_changes(Stretch(topic, 0, note.position), rules) as changes:
+        with self.states.read_changes(StateStretch(topic, 0, note.position), rules) as changes:
             difference = self.states.first_difference(name, changes, rules)
         if self.keeper.notes.read(topic) != note:
             raise TableRefused(f"{name} was changed by a merge meanwhile. Compare it again, or pause the sink before.")
-        return Comparison(topic, note.position, changes.keys - changes.deleted, difference)
+        return StateComparison(topic, note.position, changes.keys - changes.deleted, difference)
 
     def close(self) -> None:
         """Closes the bucket; the session is left to whoever began it."""
         self.store.close()
 
 
-def opened_states(settings: Settings, *, warn: Callable[[str], None]) -> OpenStates:
+def opened_states(settings: Settings, *, warn: Callable[[str], None]) -> OpenStateTables:
     """Opens them on the session that is there, or a local one. Raises ConfigError where Spark knows no Delta; LogDamaged, StorageError."""
     store = S3Store(store_options(settings))
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
     log.load()
     tables = states_on_spark(settings, spark_session(name=f"kafka-s3 state of {settings.name}"))
     keeper = state_keeper(settings, store, tables, clock_ms=now_ms, warn=warn)
-    return OpenStates(keeper, tables, log, store)
+    return OpenStateTables(keeper, tables, log, store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -10,15 +11,19 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.engine.log.committed import committed_files, entries_between
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.state import Changes, StateRules, Stretch, Transaction
+from kafka_s3.followers.state import Changes, StateRules, StateStretch, Transaction
 from kafka_s3.model.offsets import TopicPartition
 
 Place = tuple[bool, int, int, int]
 """What decides between two records of a key: whether there is a time, the time, offset, partition."""
 STATE = {
+    "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
+    "value.schema.inference": "true",
     "record.metadata.enable": "true",
     "state.enable": "true",
     "state.table": "main.${topic}",
@@ -32,7 +37,7 @@ STATE = {
 
 @dataclass(frozen=True)
 class KeyedRecord:
-    """A record as its producer means it; One that is deleted is a tombstone, or has a time and a mark. `number` is what the row is told by."""
+    """A record as its producer means it; One that is deleted is a tombstone, or has a time and a mark. `number` is the row's."""
 
     key: str
     partition: int
@@ -117,7 +122,7 @@ class MemoryStates:
         return not self.tables[str(name)].rows
 
     @contextmanager
-    def read_changes(self, stretch: Stretch, rules: StateRules) -> Iterator[Changes]:
+    def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
         newest: dict[str, tuple[Place, bool, dict[str, Any]]] = {}
         keyless = 0
         for row in self._rows(stretch):
@@ -135,12 +140,12 @@ class MemoryStates:
         self.step("read")
         yield changes
 
-    def _rows(self, stretch: Stretch) -> Iterator[dict[str, Any]]:
+    def _rows(self, stretch: StateStretch) -> Iterator[dict[str, Any]]:
         log = self.log()
         log.load()
         for one in committed_files(entries_between(log, stretch.first, stretch.last), stretch.topic):
             assert one.values is not None
-            yield from map(json.loads, log.store.get(one.values.key).splitlines())
+            yield from pq.read_table(io.BytesIO(log.store.get(one.values.key)), partitioning=None).to_pylist()
 
     def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
         self.step("before deletions")

@@ -17,10 +17,10 @@ from kafka_s3.cli.display import console, show_json, show_line
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.state import Advance
 from kafka_s3.model.errors import TableError
-from kafka_s3.state import OpenStates, opened_states
+from kafka_s3.state import OpenStateTables, opened_states
 
 state = typer.Typer(
-    help="Keep a sink's state tables, the newest value of every key; compare them with the log, or make them anew.",
+    help="Keep a sink's state tables (the newest value of every key), compare them with the log, make them anew.",
     no_args_is_help=True,
 )
 
@@ -62,7 +62,10 @@ def check(settings: Settings, topics: Only = None, output: Output = OutputFormat
 
 
 def _each(
-    settings: Settings, topics: Sequence[str] | None, output: OutputFormat, work: Callable[[OpenStates, str], Advance]
+    settings: Settings,
+    topics: Sequence[str] | None,
+    output: OutputFormat,
+    work: Callable[[OpenStateTables, str], Advance],
 ) -> None:
     out, done, well = console(stderr=output is OutputFormat.JSON), [], True
     with closing(_opened(settings)) as states:
@@ -81,13 +84,13 @@ def _each(
         raise typer.Exit(1)
 
 
-def _topics(states: OpenStates, wanted: Sequence[str] | None) -> list[str]:
+def _topics(states: OpenStateTables, wanted: Sequence[str] | None) -> list[str]:
     for topic in wanted or ():
         check_topic(topic, states.topics)
     return list(wanted or states.topics)
 
 
-def _opened(settings: Settings) -> OpenStates:
+def _opened(settings: Settings) -> OpenStateTables:
     if not settings.flag("state.enable"):
         raise usage_error(
             "state.enable", "false", "must be true: this sink keeps no state tables.", "Set it, with state.table."

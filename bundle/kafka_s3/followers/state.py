@@ -65,7 +65,7 @@ class StateRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StateStretch:
     """The entries of a topic from version `first` to `last`, both included, whose changes are merged."""
 
     topic: str
@@ -77,7 +77,7 @@ class Stretch:
 class Changes:
     """What a stretch brings: how many keys, how many of them deleted; how many records have no key, and which is one of them."""
 
-    stretch: Stretch
+    stretch: StateStretch
     keys: int
     deleted: int
     keyless: int = 0
@@ -104,7 +104,7 @@ class StateTables(Protocol):
         """Whether the table holds no row."""
         ...
 
-    def read_changes(self, stretch: Stretch, rules: StateRules) -> AbstractContextManager[Changes]:
+    def read_changes(self, stretch: StateStretch, rules: StateRules) -> AbstractContextManager[Changes]:
         """The newest record of each key of a stretch, which the other calls then take."""
         ...
 
@@ -226,7 +226,7 @@ class StateKeeper:
             return Advance(topic, head, 0, anew=True)
         generation, topic_id = uuid.uuid4().hex[:8], log.state.topic_ids.get(topic, "")
         begun = StateNote("", str(name), self.rules.text, generation, -1, topic_id, now, rebuilding=True)
-        with self.tables.read_changes(Stretch(topic, 0, head), self.rules) as changes:
+        with self.tables.read_changes(StateStretch(topic, 0, head), self.rules) as changes:
             self._check_keys(changes)
             before = self.notes.read(topic)
             self.notes.put(topic, begun)
@@ -258,7 +258,7 @@ class StateKeeper:
 
     def _merge(self, topic: str, note: StateNote, head: int, log: CommitLog) -> Advance:
         name, now = self.names.of(topic), self.clock_ms()
-        with self.tables.read_changes(Stretch(topic, note.position + 1, head), self.rules) as changes:
+        with self.tables.read_changes(StateStretch(topic, note.position + 1, head), self.rules) as changes:
             self._check_keys(changes)
             if changes.deleted:
                 self.tables.remember_deletions(name, changes, self.rules, now_ms=now)

@@ -32,7 +32,7 @@ STEPS = (
 class StateWorld(World):
     """A sink in memory with a state table, which a keeper of its own brings up to date."""
 
-    def __init__(self, *, kept: bool = False, **config: str) -> None:
+    def __init__(self, **config: str) -> None:
         super().__init__({"flush.size": "3", "name": "orders", **STATE, **config}, topics=PARTITIONS)
         self.tables = MemoryStates(self.log)
         self.model = StateModel(by_time=self.settings.text("state.order.by") == "at")
@@ -43,7 +43,7 @@ class StateWorld(World):
             source=self.kafka,
             store=self.store,
             clock_ms=lambda: self.now,
-            states=self.tables if kept else None,
+            states=self.tables,
         )
         self.sink.open()
 
@@ -285,9 +285,10 @@ def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can() -> 
 
 def running(config: dict[str, str]) -> StateWorld:
     """A world whose sink keeps the table itself."""
-    return StateWorld(kept=True, **{"flush.size": "1", "state.run.on": "sink", **config})
+    return StateWorld(**{"flush.size": "1", "state.run.on": "sink", **config})
 
 
 def test_a_sink_that_keeps_tables_without_spark_says_what_to_do() -> None:
+    world = running({})
     with pytest.raises(ConfigError, match=r"state.run.on .'sink'.: needs a Spark that knows Delta.*state.run.on=job"):
-        StateWorld(**{"state.run.on": "sink"})
+        build_sink(world.settings, world.kafka, source=world.kafka, store=world.store, clock_ms=lambda: world.now)

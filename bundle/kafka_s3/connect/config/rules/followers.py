@@ -167,9 +167,13 @@ def _state_knows_offsets(settings: Settings) -> Iterator[Problem]:
         yield problem(
             METADATA, rule, f"Set {METADATA}=true; records that were written before it cannot be in the state."
         )
-    if settings.text("format.class") not in WITH_COLUMNS:
-        rule = f"needs objects with columns; format.class is {settings.text('format.class')}."
-        yield problem(STATE, rule, "Write Parquet, Avro or JSON, or leave it out.")
+    if settings.text("format.class") not in ("parquet", "avro"):
+        rule = f"needs objects whose columns have types; format.class is {settings.text('format.class')}."
+        yield problem(
+            STATE,
+            rule,
+            "Write Parquet or Avro (schemaless JSON: Parquet with value.schema.inference=true), or leave it out.",
+        )
 
 
 def _state_keys_can_be_compared(settings: Settings) -> Iterator[Problem]:
@@ -180,7 +184,7 @@ def _state_keys_can_be_compared(settings: Settings) -> Iterator[Problem]:
     if converter in REGISTRY_CONVERTERS:
         rule = "takes the key as bytes, which begin with the number of a schema: with a new version each key would be another one."
         yield problem("state.key", rule, "Name the fields of the value that are the key, for example state.key=id.")
-    elif converter != "json" and any(term.path for term in terms):
+    elif converter != "json" and any(term.of_record and term.path for term in terms):
         rule = f"names a field of the record's key, which must be JSON; key.converter is {converter}."
         yield problem(
             "state.key",
