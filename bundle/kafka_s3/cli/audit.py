@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -20,6 +21,7 @@ from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat, check_topic, composed, sink_settings, time_of
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text, styled
+from kafka_s3.cli.tables import check_all_tables, print_checks
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.text import printable
@@ -65,6 +67,9 @@ def verify(
     sample: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Read only N objects, spread evenly; default: all.")
     ] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Then compare the Delta and Iceberg tables with the log, too.")
+    ] = False,
     output: Output = OutputFormat.TABLE,
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="A progress bar; default: on a terminal.")
@@ -79,11 +84,13 @@ def verify(
         if bar is not None:
             audit.notify = bar.show
         report = audit.run()
+    checked = check_all_tables(settings, topic) if tables else []
     if output is OutputFormat.JSON:
-        show_json(report.document())
+        show_json(report.document() | ({"tables": [asdict(one) for one in checked]} if tables else {}))
     else:
         print_report(report, console())
-    if not report.clean:
+        print_checks(checked, console())
+    if not report.clean or any(one.findings for one in checked):
         raise typer.Exit(1)
 
 

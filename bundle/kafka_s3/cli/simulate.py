@@ -150,6 +150,10 @@ def _notes(settings: Settings, found: Forecast) -> list[str]:
             if written_by_spark(settings)
             else "Requests of the Delta table are counted as delta-rs sends them; its log's bytes are not."
         )
+    if settings.flag("iceberg.enable"):
+        notes.append(
+            "Requests of the Iceberg tables are counted by rule; those to the catalog and their metadata's bytes are not."
+        )
     if settings.text("glue.database.name") or settings.text("notification.class"):
         notes.append("Nobody was notified: requests to Glue and notifications are not counted.")
     return notes

@@ -18,7 +18,7 @@ from kafka_s3.cli.arguments import Only, Output, OutputFormat, composed, sink_se
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
+from kafka_s3.followers.ddl.statements import QueryEngine, notes, script, statements
 from kafka_s3.followers.ddl.table import ExternalTable
 from kafka_s3.model.errors import TableError
 from kafka_s3.model.timing import now_ms
@@ -44,17 +44,8 @@ def check(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
-    from kafka_s3.run.wiring.delta import written_by_spark
-
     here = _opened(settings)
-    checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
-    found = checked(here, here.topics(topics))
-    if output is OutputFormat.JSON:
-        show_json([asdict(one) for one in found])
-    else:
-        print_checks(found, console())
-    if any(one.findings for one in found):
-        raise typer.Exit(1)
+    _show_checks(_checked_delta(here, here.topics(topics)), output)
 
 
 @delta.command()
@@ -154,19 +145,8 @@ iceberg = typer.Typer(
 @composed(settings=sink_settings)
 def check_iceberg(settings: Settings, topics: Only = None, output: Output = OutputFormat.TABLE) -> None:
     """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
-    from kafka_s3.followers.iceberg.maintain import check_table
-    from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
-
-    here, out = _opened(settings, "iceberg.enable"), console()
-    table = iceberg_tables(settings, here.store, warn=lambda text: show_line(out, text))
-    planner = iceberg_planner(settings, here.store)
-    found = [check_table(here.log, planner, table(topic), topic=topic) for topic in here.topics(topics)]
-    if output is OutputFormat.JSON:
-        show_json([asdict(one) for one in found])
-    else:
-        print_checks(found, out)
-    if any(one.findings for one in found):
-        raise typer.Exit(1)
+    here = _opened(settings, "iceberg.enable")
+    _show_checks(_checked_iceberg(here, here.topics(topics)), output)
 
 
 @iceberg.command("rebuild")
@@ -252,7 +232,7 @@ def document(engine: QueryEngine, table: ExternalTable) -> dict[str, Any]:
         "name": table.name,
         "engine": engine.value,
         "statements": statements(engine, table),
-        "notes": list(table.notes),
+        "notes": notes(engine, table),
     }
 
 
@@ -315,6 +295,39 @@ def _here(settings: Settings) -> _Here:
 
     store = S3Store(store_options(settings))
     return _Here(settings, store, CommitLog(store, state_paths(settings), clock_ms=now_ms))
+
+
+def check_all_tables(settings: Settings, topic: str | None = None) -> list[TableCheck]:
+    """Compares the tables of every format that a sink keeps with the log and the bucket. Raises StorageError, CommitError."""
+    here = _here(settings)
+    topics = [one for one in here.topics(None) if topic in (None, one)]
+    found = _checked_delta(here, topics) if settings.flag("delta.enable") else []
+    return found + (_checked_iceberg(here, topics) if settings.flag("iceberg.enable") else [])
+
+
+def _show_checks(found: list[TableCheck], output: OutputFormat) -> None:
+    if output is OutputFormat.JSON:
+        show_json([asdict(one) for one in found])
+    else:
+        print_checks(found, console())
+    if any(one.findings for one in found):
+        raise typer.Exit(1)
+
+
+def _checked_delta(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
+    from kafka_s3.run.wiring.delta import written_by_spark
+
+    return _checked_copies(here, topics) if written_by_spark(here.settings) else _checked_tables(here, topics)
+
+
+def _checked_iceberg(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
+    from kafka_s3.followers.iceberg.maintain import check_table
+    from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
+
+    out = console(stderr=True)
+    table = iceberg_tables(here.settings, here.store, warn=lambda text: show_line(out, text))
+    planner = iceberg_planner(here.settings, here.store)
+    return [check_table(here.log, planner, table(topic), topic=topic) for topic in topics]
 
 
 def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:

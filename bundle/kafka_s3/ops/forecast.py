@@ -2,7 +2,8 @@
 
 delta-rs goes to the bucket by itself, so its requests are counted by rule, as a proxy in front of a bucket saw them
 (`tests/services/ops/test_simulate.py` looks again): a version of a table is one object and some listings, and reads each log file since
-the last checkpoint about twice.
+the last checkpoint about twice. Those of Iceberg tables are counted by rule, too, for a simulation has no catalog
+(`tests/unit/followers/iceberg/test_cost.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ WRITES_OF_CHECKPOINT: Final = 3
 READS: Final = 8
 READS_OF_LOG_FILE: Final = 2
 READS_OF_CHECKPOINT: Final = 14
+SNAPSHOT_WRITES: Final = 3
+"""A manifest, the list of manifests, the metadata file."""
+SNAPSHOT_READS: Final = 4
+"""The metadata file, for the columns that records must fit, for the plan and by the commit; and the list of manifests."""
+MERGED_MANIFESTS: Final = 10
+"""Snapshots of an Iceberg table between two that merge manifests, each of which is read for it."""
 DAY_MS: Final = 86_400_000
 DAYS: Final = 365 / 12
 """Days of a month."""
@@ -134,6 +141,21 @@ def table_requests(entries: Iterable[CommitEntry]) -> tuple[int, int]:
             writes += WRITES + last * WRITES_OF_CHECKPOINT
             reads += READS + READS_OF_LOG_FILE * since * (1 + last) + first * READS_OF_CHECKPOINT
             versions[topic] += 1
+    return writes, reads
+
+
+def iceberg_requests(entries: Iterable[CommitEntry]) -> tuple[int, int]:
+    """The same of Iceberg tables: each entry is a snapshot of each of its topics' tables. Requests to the catalog are not counted."""
+    versions: Counter[str] = Counter()
+    writes = reads = 0
+    for entry in entries:
+        values = [file for file in entry.files if file.role is Role.VALUE]
+        reads, writes = reads + len(values), writes + bool(values)
+        for topic in {file.topic for file in values}:
+            versions[topic] += 1
+            merges = versions[topic] % MERGED_MANIFESTS == 0
+            writes += SNAPSHOT_WRITES + merges
+            reads += SNAPSHOT_READS + merges * MERGED_MANIFESTS
     return writes, reads
 
 

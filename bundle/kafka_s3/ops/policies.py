@@ -7,21 +7,32 @@ others (docs/security.md). The lifecycle rules archive data and clean up after c
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
 from kafka_s3.connect.naming.keys import BlockNames
+from kafka_s3.connect.naming.table_names import TOPIC
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.conversion import inflated_columns
+from kafka_s3.run.wiring.iceberg import warehouse_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
 
 OBJECTS: Final = ("s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
 """Objects are multipart uploads; GetObject is also for HEAD, which settles the lost answer of a completion."""
 GLUE: Final = ("glue:GetTable", "glue:CreateTable", "glue:UpdateTable", "glue:BatchCreatePartition")
+ICEBERG_METADATA: Final = ("s3:PutObject", "s3:GetObject", "s3:DeleteObject")
+"""Deleted are files of metadata that newer ones have replaced, never an object."""
+ICEBERG_GLUE: Final = (
+    "glue:GetDatabase",
+    "glue:CreateDatabase",
+    "glue:GetTable",
+    "glue:CreateTable",
+    "glue:UpdateTable",
+)
 ABORT_DAYS: Final = 7
 """A committed file may wait for its completion as long as the sink is down."""
 CLASSES: Final = ("STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE")
@@ -64,6 +75,8 @@ def sink_policy(settings: Settings) -> dict[str, Any]:
         catalog = f"arn:{_partition(options.region)}:glue:{options.region}:*"
         resources = [f"{catalog}:catalog", f"{catalog}:database/{database}", f"{catalog}:table/{database}/*"]
         statements.append(_statement("Glue", GLUE, resources))
+    if settings.flag("iceberg.enable"):
+        statements += _iceberg(settings, options.region)
     sends = {"sns": "sns:Publish", "sqs": "sqs:SendMessage"}.get(settings.text("notification.class"))
     if sends:
         target = settings.text("notification.target")
@@ -78,6 +91,19 @@ def sink_policy(settings: Settings) -> dict[str, Any]:
         arn = key if key.startswith("arn:") else f"arn:{_partition(options.region)}:kms:{options.region}:*:{_key(key)}"
         statements.append(_statement("Key", ("kms:GenerateDataKey", "kms:Decrypt"), [arn]))
     return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _iceberg(settings: Settings, region: str) -> Iterator[dict[str, Any]]:
+    """The rights on the tables' own metadata, and on their catalog where it is AWS Glue."""
+    where, partition = warehouse_of(settings), _partition(region)
+    if where:
+        place = where.partition("://")[2].rstrip("/")
+        yield _statement("IcebergMetadata", ICEBERG_METADATA, [f"arn:{partition}:s3:::{place}/*"])
+    if settings.text("iceberg.catalog.type") == "glue":
+        database = settings.text("iceberg.table.name").rpartition(".")[0].replace(TOPIC, "*")
+        catalog = f"arn:{partition}:glue:{region}:*"
+        resources = [f"{catalog}:catalog", f"{catalog}:database/{database}", f"{catalog}:table/{database}/*"]
+        yield _statement("IcebergCatalog", ICEBERG_GLUE, resources)
 
 
 def _statement(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:

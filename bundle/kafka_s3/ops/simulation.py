@@ -30,7 +30,7 @@ from kafka_s3.model.files import Upload
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
 from kafka_s3.model.tasks import Assignment, TaskOutcome
-from kafka_s3.ops.forecast import DAY_MS, Forecast, forecast_of, table_requests
+from kafka_s3.ops.forecast import DAY_MS, Forecast, forecast_of, iceberg_requests, table_requests
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.run.wiring.delta import written_by_spark
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
@@ -345,8 +345,8 @@ def simulate(
 ) -> Forecast:
     """The forecast of one window of traffic from `begun_ms` (epoch ms) on. Raises what the sink raises: RecordError, RegistryError.
 
-    `progress` is called with how many ms of the window are done. Nobody outside is notified: Glue and notifications are left out. A Delta
-    table is not kept; its requests are counted, but for one that Spark writes.
+    `progress` is called with how many ms of the window are done. Nobody outside is notified: Glue and notifications are left out. Tables
+    are not kept; their requests are counted, but for those of one that Spark writes.
     """
     plain = replace(settings, values={**settings.values, **OURSELVES})
     store, clock = CountingStore(), _Clock(begun_ms)
@@ -363,6 +363,9 @@ def simulate(
     heartbeats, looks = window_ms // plain.number("heartbeat.interval.ms"), window_ms // LOOK_EVERY_MS
     if settings.flag("delta.enable") and not written_by_spark(settings):
         of_tables = table_requests(log.entries())
+        writes, reads = writes + of_tables[0], reads + of_tables[1]
+    if settings.flag("iceberg.enable"):
+        of_tables = iceberg_requests(log.entries())
         writes, reads = writes + of_tables[0], reads + of_tables[1]
     return forecast_of(
         log.entries(),

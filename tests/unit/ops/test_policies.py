@@ -48,6 +48,25 @@ def test_only_what_is_switched_on_is_granted() -> None:
     assert found["Key"]["Resource"] == ["arn:aws-cn:kms:cn-north-1:*:key/1234-abcd"]
 
 
+def test_iceberg_tables_need_their_metadata_and_a_catalog_of_aws_its_tables() -> None:
+    iceberg = {**PARQUET, "iceberg.enable": "true", "iceberg.table.name": "lake.${topic}"}
+    found = statements(**iceberg, **{"iceberg.catalog.type": "glue"})
+    assert found["IcebergMetadata"]["Resource"] == ["arn:aws:s3:::bucket/iceberg/*"]
+    assert found["IcebergMetadata"]["Action"] == ["s3:PutObject", "s3:GetObject", "s3:DeleteObject"]
+    assert found["IcebergCatalog"]["Resource"][1:] == [
+        "arn:aws:glue:us-west-2:*:database/lake", "arn:aws:glue:us-west-2:*:table/lake/*",
+    ]  # fmt: skip
+    assert "s3:DeleteObject" not in found["Data"]["Action"]
+    elsewhere = {
+        "iceberg.catalog.type": "sql",
+        "iceberg.catalog.uri": "sqlite:///c.db",
+        "iceberg.catalog.warehouse": "s3://lake/wh/",
+    }
+    found = statements(**iceberg, **elsewhere)
+    assert found["IcebergMetadata"]["Resource"] == ["arn:aws:s3:::lake/wh/*"]
+    assert "IcebergCatalog" not in found
+
+
 def test_topics_that_are_not_known_beforehand_need_the_folder_above() -> None:
     router = {
         "transforms": "r", "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter", "transforms.r.regex": "(.*)",

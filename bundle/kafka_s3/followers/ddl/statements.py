@@ -1,6 +1,7 @@
 """How does an engine get to know a topic's table? The one place that knows the engines: for the command line and for the dashboard.
 
-Athena and AWS Glue take Hive's form (a SerDe, partition keys, properties for projection), Spark, Trino and DuckDB in their SQL.
+Athena and AWS Glue take Hive's form (a SerDe, partition keys, properties for projection), Spark, Trino and DuckDB in their SQL. An Iceberg
+table is known by its catalog (`ddl.iceberg`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kafka_s3.engine.task.table_guard.columns import DeltaType
+from kafka_s3.followers.ddl import iceberg
 from kafka_s3.followers.ddl.table import DATE, ExternalTable, by_time
 
 Quote = Callable[[str], str]
@@ -270,12 +272,30 @@ _STATEMENTS: Final[Mapping[QueryEngine, Callable[[ExternalTable], list[str]]]] =
 
 def statements(engine: QueryEngine, table: ExternalTable) -> list[str]:
     """What is to be run, in order, without semicolons; Glue's is one JSON document."""
+    if (found := _of_catalog(engine, table)) is not None:
+        return found
     return [glue(table)] if engine is QueryEngine.GLUE else _STATEMENTS[engine](table)
+
+
+def notes(engine: QueryEngine, table: ExternalTable) -> list[str]:
+    """What the reader has to know: what the table does not show, or where a catalog has it already."""
+    if table.iceberg is None:
+        return list(table.notes)
+    if _of_catalog(engine, table) is not None:
+        return [iceberg.note(table.iceberg, engine.value)]
+    about = f"{engine.value} cannot ask a catalog of type {table.iceberg.kind}: this is a table over the same objects."
+    return [about, *table.notes]
+
+
+def _of_catalog(engine: QueryEngine, table: ExternalTable) -> list[str] | None:
+    """The statements for an Iceberg table; None where there is none, or the engine cannot ask its catalog."""
+    known = iceberg.STATEMENTS.get(engine.value)
+    return known(table.iceberg) if known is not None and table.iceberg is not None and not table.delta else None
 
 
 def script(engine: QueryEngine, table: ExternalTable) -> str:
     """The statements as text, with the table's notes as comments in front of them; Glue's JSON has none."""
     if engine is QueryEngine.GLUE:
         return glue(table) + "\n"
-    notes = [f"-- {note}\n" for note in table.notes]
-    return "".join([*notes, *(f"{statement};\n" for statement in statements(engine, table))])
+    about = [f"-- {note}\n" for note in notes(engine, table)]
+    return "".join([*about, *(f"{statement};\n" for statement in statements(engine, table))])

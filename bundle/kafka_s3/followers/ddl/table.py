@@ -12,6 +12,7 @@ from typing import Final
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.task.table_guard.columns import TableColumns
+from kafka_s3.followers.ddl.iceberg import CatalogTable
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Role
 from kafka_s3.objects.format import INFIX
@@ -81,7 +82,7 @@ class ExternalTable:
     """A topic as a table over its objects. `location` is a URL with a trailing slash; `columns` are the records' own, but hidden ones.
 
     `delta` says that a Delta table lies there, which knows its files and columns by itself. `avro_schema` is the newest object's, as JSON.
-    `notes` are for the reader: what the table does not show.
+    `iceberg` is the Iceberg table over the same objects. `notes` are for the reader: what the table does not show.
     """
 
     topic: str
@@ -91,6 +92,7 @@ class ExternalTable:
     columns: TableColumns
     keys: tuple[PartitionKey, ...] = ()
     delta: bool = False
+    iceberg: CatalogTable | None = None
     avro_schema: str = ""
     notes: tuple[str, ...] = field(default=())
 

@@ -23,7 +23,7 @@ from kafka_s3.followers.delta.follower import EntryFiles, by_topic
 from kafka_s3.followers.delta.planner import Commit, TablePlanner
 from kafka_s3.followers.iceberg.bucket_io import bucket_and_key
 from kafka_s3.followers.iceberg.manifests import read_manifests
-from kafka_s3.followers.iceberg.table import REMEDY, IcebergTable
+from kafka_s3.followers.iceberg.table import MAINTENANCE, REMEDY, IcebergTable
 from kafka_s3.model.errors import ObjectMissing, TableError, TableRefused
 from kafka_s3.store.store import ObjectStore
 
@@ -137,7 +137,7 @@ def rebuild(
     plan = planner.plan(
         state, lacking, modified_ms={file.key: one.committed_ms for one in entries for file in one.files}
     )
-    note = {"entries": [entries[0].version, entries[-1].version], "maintenance": "rebuild"}
+    note = {"entries": [entries[0].version, entries[-1].version], MAINTENANCE: "rebuild"}
     commit = Commit(entries[-1].version, plan.files, removed, note, clock_ms())
     if state is not None or plan.files:
         table.commit(state, plan, commit)

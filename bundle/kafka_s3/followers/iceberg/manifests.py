@@ -2,7 +2,8 @@
 
 A snapshot is a list of manifests, each of which lists data files. A commit writes one manifest with its own files and a list; the others
 stay as they are. As soon as `MERGED` manifests are about equally large, they become one: their number grows with the logarithm of the files
-up to manifests of `FULL` files, which stay for good. Manifests of deletes, which only other writers make, are never touched.
+up to manifests of `FULL` files, which stay for good. Opening a manifest costs as much as sixty of its files (5 ms), so that few are merged
+at a time, and never more than hold `2 * FULL` files. Manifests of deletes, which only other writers make, are never touched.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from kafka_s3.followers.delta.planner import TableFile
 from kafka_s3.followers.iceberg.columns import leaves
 from kafka_s3.followers.iceberg.partitioning import from_text
 
-MERGED: Final = 20
-FULL: Final = 400
+MERGED: Final = 10
+FULL: Final = 200
 
 
 def data_file(file: TableFile, location: str, schema: Schema, *, spec: PartitionSpec, partition: Record) -> DataFile:
@@ -125,9 +126,10 @@ class ManifestWriting:
         for manifest in manifests:
             if manifest.content == ManifestContent.DATA and (size := _files(manifest)) < FULL:
                 groups.setdefault((manifest.partition_spec_id, 0 if size < MERGED else 1), []).append(manifest)
-        due = next((group for _, group in sorted(groups.items()) if len(group) >= MERGED), None)
-        if due is None:
+        group = next((group for _, group in sorted(groups.items()) if len(group) >= MERGED), None)
+        if group is None:
             return list(manifests)
+        due = smallest(group)
         entries = [entry for manifest in due for entry in manifest.fetch_manifest_entry(self.io)]
         for entry in entries:
             entry.status = ManifestEntryStatus.EXISTING
@@ -164,6 +166,16 @@ class ManifestWriting:
     def _codec(self) -> Any:
         key, default = TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
         return self.metadata.properties.get(key, default)
+
+
+def smallest(group: Iterable[ManifestFile]) -> list[ManifestFile]:
+    """The smallest manifests that hold up to `2 * FULL` files together; two at least, for each holds less than `FULL`."""
+    found: list[ManifestFile] = []
+    for manifest in sorted(group, key=_files):
+        if sum(map(_files, found)) + _files(manifest) > 2 * FULL:
+            break
+        found.append(manifest)
+    return found
 
 
 def _files(manifest: ManifestFile) -> int:

@@ -30,7 +30,7 @@ from pyiceberg.exceptions import (
     TooManyRequestsError,
 )
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table as PyTable
@@ -77,6 +77,8 @@ SNAPSHOTS: Final = 100
 """How many snapshots a table keeps, unless its property `history.expire.min-snapshots-to-keep` says more."""
 KEEP: Final = "history.expire.min-snapshots-to-keep"
 NOTE_BYTES: Final = 2000
+MAINTENANCE: Final = "maintenance"
+"""The member of a commit's note that says that an operator asked for it: the table's files become those of the log, whatever they were."""
 FORMAT_VERSION: Final = 2
 OUR_PROPERTIES: Final = {
     "gc.enabled": "false",  # no expiry by others deletes an object: the log, and other readers of the bucket, name it
@@ -265,7 +267,10 @@ class IcebergTable:
             updates.append(made(SetDefaultSpecUpdate, spec_id=specs[0].spec_id))
         snapshot, gone = self._snapshot(table.io, metadata, plan, commit, schema=schema, specs=specs)
         if len(gone) < len(commit.removed):
-            raise TableUnavailable(f"{self.address} changed while it was looked at; tried again.")
+            raise TableRefused(
+                f"{self.address} lacks {len(commit.removed) - len(gone)} of the {len(commit.removed)} files that entry {commit.position} "
+                "puts others in the place of: another writer has rewritten them. kafka-s3 iceberg rebuild puts the table right."
+            )
         updates += [SetPropertiesUpdate(updates=properties), *_as_main(snapshot)]
         if expired := expired_snapshots(table):
             updates.append(made(RemoveSnapshotsUpdate, snapshot_ids=expired))
@@ -311,6 +316,7 @@ class IcebergTable:
         files = self._placed(commit.files, schema, specs)
         before, gone = _living(read_manifests(io, parent)), list[DataFile]()
         if commit.removed:
+            self._check_deletes(before, commit)
             before, gone = writing.without(
                 before, {f"{self.root}{path}" for path in commit.removed} | set(commit.removed)
             )
@@ -329,6 +335,15 @@ class IcebergTable:
             schema_id=schema.schema_id,
         )
         return found, gone
+
+    def _check_deletes(self, manifests: Sequence[ManifestFile], commit: Commit) -> None:
+        """Raises TableRefused where rows of files that a rewrite replaces may be deleted apart from them: they would come back."""
+        if MAINTENANCE in commit.note or not any(one.content == ManifestContent.DELETES for one in manifests):
+            return
+        raise TableRefused(
+            f"{self.address} has delete files of another writer, and the rows that they delete would come back with the files that entry "
+            f"{commit.position} puts in the place of others. Let that writer rewrite its data files, then kafka-s3 iceberg rebuild."
+        )
 
     def _placed(self, files: Sequence[TableFile], schema: Schema, specs: Sequence[PartitionSpec]) -> list[DataFile]:
         """The files as manifests list them, each by the first specification that it lies in."""
@@ -397,7 +412,15 @@ def _summary(
     for name in ("delete-files", "position-deletes", "equality-deletes"):
         if parent is None or f"total-{name}" in before:
             totals[f"total-{name}"] = before.get(f"total-{name}", "0")
-    return Summary(operation=Operation.OVERWRITE if gone else Operation.APPEND, **{**totals, **said})
+    return Summary(operation=_operation(commit, added, gone), **{**totals, **said})
+
+
+def _operation(commit: Commit, added: Sequence[DataFile], gone: Sequence[DataFile]) -> Operation:
+    """What readers of changes are told: as many records in other files, where the log says so, are no change."""
+    if not gone:
+        return Operation.APPEND
+    same = sum(file.record_count for file in added) == sum(file.record_count for file in gone)
+    return Operation.REPLACE if same and MAINTENANCE not in commit.note else Operation.OVERWRITE
 
 
 def entry_of(snapshot: Snapshot, sink: str) -> int | None:

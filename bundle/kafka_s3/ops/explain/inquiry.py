@@ -332,6 +332,7 @@ def why_skipped(pipeline: Pipeline, record: pa.RecordBatch) -> str:
 RECORD: Final = re.compile(r"([\w.-]{1,249}):(\d{1,9}):(\d{1,19})", re.ASCII)
 """`topic:partition:offset`, with the characters that Kafka takes in topics."""
 DELTA_LOG: Final = "_delta_log"
+ICEBERG_METADATA: Final = re.compile(r"/metadata/[^/]+\.(avro|metadata\.json)$")
 _ROLES: Final = {
     Role.KEY: "the keys of ", Role.HEADER: "the headers of ", Role.INDEX: "the index of ", Role.POINTER: "the pointer to ",
 }  # fmt: skip
@@ -417,6 +418,9 @@ def _unclaimed(
         return Answer(Outcome.STATE, text, about=key)
     if there and settings.flag("delta.enable") and f"/{DELTA_LOG}/" in key:
         text = "It is of the log of the topic's Delta table (delta.enable); docs/delta.md."
+        return Answer(Outcome.STATE, text, about=key)
+    if there and settings.flag("iceberg.enable") and ICEBERG_METADATA.search(key):
+        text = "It is of the metadata of an Iceberg table (iceberg.enable); docs/tables.md."
         return Answer(Outcome.STATE, text, about=key)
     if key.startswith(paths.root):
         missing = "It would be the sink's own state, but there is no such object."

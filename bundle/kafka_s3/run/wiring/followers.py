@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.followers import Follower
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns, table_of
+from kafka_s3.followers.ddl.iceberg import CatalogTable
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
 from kafka_s3.followers.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
 from kafka_s3.followers.done_markers import DoneMarkers
@@ -244,7 +245,24 @@ def table_in_bucket(
     if settings is not None and delta and settings.text("delta.writer") == "spark":
         name = TableNames(settings.text("delta.table.name")).of(objects.topic)
         raise NoTable(f"Topic {objects.topic} has a table that Spark writes, {name}: query it by that name.")
-    return table_of(store, objects, bucket=bucket, delta=delta, known=known)
+    found = table_of(store, objects, bucket=bucket, delta=delta, known=known)
+    return found if settings is None else replace(found, iceberg=_in_catalog(settings, objects.topic))
+
+
+def _in_catalog(settings: Settings, topic: str) -> CatalogTable | None:
+    """How query engines find the Iceberg table of a topic, None where the sink keeps none."""
+    if not settings.flag("iceberg.enable"):
+        return None
+    from kafka_s3.run.wiring.iceberg import CATALOG, table_names, warehouse_of
+
+    return CatalogTable(
+        settings.text(f"{CATALOG}type"),
+        settings.text(f"{CATALOG}uri"),
+        warehouse_of(settings),
+        table_names(settings).of(topic).parts,
+        str(settings.prefixed(CATALOG).get("name") or "iceberg"),
+        store_options(settings).region,
+    )
 
 
 def _registered(settings: Settings, objects: TopicObjects) -> TableColumns | None:

@@ -89,7 +89,7 @@ def iceberg_tables(
     """Gives the table of a topic; the same one each time."""
     from kafka_s3.followers.iceberg.table import IcebergTable  # loads pyiceberg
 
-    layout, names = iceberg_layout(settings), TableNames(settings.text(NAME), NAME)
+    layout, names = iceberg_layout(settings), table_names(settings)
     bucket, hide = settings.text("s3.bucket.name"), masking(settings)
     terms = partition_terms(settings.text("iceberg.partition.by"))
     opened = catalog or cache(lambda: catalog_of(settings, store))
@@ -102,18 +102,32 @@ def iceberg_tables(
     return table
 
 
+def table_names(settings: Settings) -> TableNames:
+    """What the tables are called."""
+    return TableNames(settings.text(NAME), NAME)
+
+
+def warehouse_of(settings: Settings) -> str:
+    """Where the catalog puts the tables' own metadata; blank where a REST catalog decides that."""
+    given = settings.text(f"{CATALOG}warehouse")
+    return (
+        given
+        if given or settings.text(f"{CATALOG}type") == "rest"
+        else f"s3://{store_options(settings).bucket}/iceberg"
+    )
+
+
 def catalog_of(settings: Settings, store: ObjectStore) -> Catalog:
     """The catalog of a configuration. pyiceberg's own files and environment variables do not count."""
     from kafka_s3.followers.iceberg.bucket_io import io_properties  # loads pyiceberg
 
-    options = store_options(settings)
     kind = settings.text(f"{CATALOG}type")
     given = {
         key: value.reveal() if isinstance(value, Secret) else value for key, value in settings.prefixed(CATALOG).items()
     }
     properties: dict[str, Any] = {key: value for key, value in given.items() if key not in ("type", "name") and value}
-    if kind != "rest":
-        properties.setdefault("warehouse", f"s3://{options.bucket}/iceberg")
+    if where := warehouse_of(settings):
+        properties["warehouse"] = where
     return _opened(
         settings, kind, given.get("name", "iceberg"), {**properties, **io_properties(buckets_of(settings, store))}
     )

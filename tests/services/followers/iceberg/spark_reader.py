@@ -1,12 +1,13 @@
 """Reads an Iceberg table with Spark, in a process of its own: jars of Iceberg go in at its start alone. Prints what it found as JSON.
 
-python -m tests.services.followers.iceberg.spark_reader CATALOG.db BUCKET S3_URL
+python -m tests.services.followers.iceberg.spark_reader S3_URL STATEMENT...: those of `kafka-s3 ddl --engine spark`
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from chispa import assert_df_equality
@@ -23,11 +24,9 @@ JARS = (
 )
 
 
-def session(catalog: str, bucket: str, url: str) -> SparkSession:
-    """A session with the catalog `iceberg` over the same database as the sink's."""
-    lake = {
-        "": "org.apache.iceberg.spark.SparkCatalog", ".type": "jdbc", ".uri": f"jdbc:sqlite:{catalog}",
-        ".jdbc.schema-version": "V1", ".warehouse": f"s3://{bucket}/iceberg", ".io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+def session(url: str, statements: Sequence[str]) -> SparkSession:
+    """A session in which the statements have made the catalog known; the credentials of the bucket are set apart."""
+    bucket = {
         ".s3.endpoint": url, ".s3.path-style-access": "true", ".s3.access-key-id": ACCESS_KEY, ".s3.secret-access-key": SECRET_KEY,
         ".client.region": REGION, ".cache-enabled": "false",
     }  # fmt: skip
@@ -37,9 +36,12 @@ def session(catalog: str, bucket: str, url: str) -> SparkSession:
     builder = builder.config(
         "spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     )
-    for key, value in lake.items():
+    for key, value in bucket.items():
         builder = builder.config(f"spark.sql.catalog.iceberg{key}", value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    for statement in statements:
+        spark.sql(statement)
+    return spark
 
 
 def refused(spark: SparkSession, call: str) -> str:
@@ -53,7 +55,7 @@ def refused(spark: SparkSession, call: str) -> str:
 
 def look(spark: SparkSession) -> dict[str, Any]:
     """Rows, pruned rows, older rows, and what the metadata tables say."""
-    orders = spark.table("iceberg.kafka.orders").orderBy("n")
+    orders = spark.table("orders").orderBy("n")
     snapshots = spark.sql("SELECT * FROM iceberg.kafka.orders.snapshots ORDER BY committed_at").collect()
     first = spark.read.option("snapshot-id", snapshots[0]["snapshot_id"]).table("iceberg.kafka.orders").orderBy("n")
     assert_df_equality(first, orders.where("n < 4").select(first.columns), ignore_nullable=True)
@@ -78,6 +80,6 @@ if __name__ == "__main__":
     import os
 
     os.environ["JAVA_HOME"] = str(find_java().home)
-    spark = session(*sys.argv[1:4])
+    spark = session(sys.argv[1], sys.argv[2:])
     print(json.dumps(look(spark), default=str))
     spark.stop()

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_s3.followers.ddl.statements import QueryEngine, statements
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.iceberg_world import IcebergWorld
@@ -53,15 +55,16 @@ def test_pyiceberg_and_arrow_read_the_same_over_a_server(objects: EmbeddedS3, ow
     assert sorted(plain) == [row["n"] for row in rows]
 
 
+@pytest.mark.nightly
 def test_spark_reads_travels_in_time_prunes_and_cannot_delete_an_object(
     objects: EmbeddedS3, own_bucket: str, tmp_path: Path
 ) -> None:
     world = filled(world_on(objects, own_bucket, tmp_path))
     before = [info.key for info in world.store.list("topics/orders/")]
-    command = [sys.executable, "-m", "tests.services.followers.iceberg.spark_reader", f"{tmp_path}/catalog.db"]
-    done = subprocess.run(
-        [*command, own_bucket, objects.endpoint_url], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    (orders,) = tables_of_sink(world.settings, world.store)
+    command = [sys.executable, "-m", "tests.services.followers.iceberg.spark_reader", objects.endpoint_url]
+    command += statements(QueryEngine.SPARK, orders)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["rows"] == world.rows()

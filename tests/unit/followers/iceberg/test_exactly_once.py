@@ -30,7 +30,7 @@ from tests.support.interleaving import Fate, Interleaving, Process, closing
 from tests.support.memory_world import START_MS
 
 MOST_DRIVERS = 3
-SEEDS = 12
+SEEDS = 8
 NIGHTLY_SEEDS = 400
 _turn = threading.local()
 

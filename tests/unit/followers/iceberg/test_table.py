@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertRefSnapshotId
 
 from kafka_s3.connect.naming.field_ids import field_id
 from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.followers.delta.follower import KNOWN_KINDS, by_topic
-from kafka_s3.followers.delta.planner import Commit
-from kafka_s3.followers.iceberg.maintain import check_table, rebuild, tidy
-from kafka_s3.followers.iceberg.table import SNAPSHOTS, IcebergTable
+from kafka_s3.followers.delta.planner import Commit, TablePlan
+from kafka_s3.followers.iceberg.maintain import check_table, rebuild
+from kafka_s3.followers.iceberg.table import IcebergTable
 from kafka_s3.model.errors import TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.memory import MemoryStore
 from tests.support.iceberg_world import IcebergWorld
+from tests.support.memory_world import START_MS
 
 HOURLY = {
     "partitioner__class": "io.confluent.connect.storage.partitioner.HourlyPartitioner",
@@ -174,6 +179,39 @@ def test_a_file_lies_in_a_hidden_partition_where_its_values_do_and_outside_where
     assert len(list(world.table().scan(row_filter="n = 1").plan_files())) == 1
 
 
+def test_days_of_a_nested_column_are_partitions_that_prune(tmp_path: Path) -> None:
+    day = 86_400_000
+    config = {
+        "record.metadata.enable": "true",
+        "iceberg.partition.by": "day(_kafka.timestamp)",
+        "timestamp.extractor": "Record",
+    }
+    world = IcebergWorld(tmp_path, **{**HOURLY, **config})
+    for number in range(3):
+        world.add({"n": number}, {"n": number + 10}, timestamp=START_MS + number * day)
+    world.run()
+    first = START_MS // day
+    assert days_of(world) == [(1, (first + number,)) for number in range(3)]
+    third = datetime.fromtimestamp((first + 2) * day // 1000, UTC).isoformat()
+    found = world.table().scan(row_filter=f"_kafka.timestamp >= '{third}'")
+    assert [len(list(found.plan_files())), len(world.rows())] == [1, 6]
+    assert world.warnings.texts == []
+
+
+def test_buckets_hold_the_files_whose_records_all_have_one_value(tmp_path: Path) -> None:
+    by_field = {
+        "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+        "partition.field.name": "id",
+    }
+    world = IcebergWorld(tmp_path, **by_field, **{"iceberg.partition.by": "bucket(16, id)"})
+    world.add(*({"n": n, "id": 100 + n // 2} for n in range(8)))
+    world.run()
+    assert len({partition for _, partition in days_of(world)}) > 1
+    assert all(0 <= bucket < 16 for _, (bucket,) in days_of(world))
+    assert [row["n"] for row in world.rows(row_filter="id = 102")] == [4, 5]
+    assert len(list(world.table().scan(row_filter="id = 102").plan_files())) == 1
+
+
 # ------------------------------------------------------------ other writers
 
 
@@ -190,6 +228,50 @@ def test_a_commit_that_was_planned_on_an_older_snapshot_fails(world: IcebergWorl
     requirement = AssertRefSnapshotId(ref="main", snapshot_id=1)
     with pytest.raises(CommitFailedException):
         requirement.validate(world.table().metadata)
+
+
+def rewritten(world: IcebergWorld, *, lost: int = 0) -> tuple[IcebergTable, TablePlan, Commit]:
+    """A commit that puts one object in the place of both that the table has; `lost` are records that it does not hold."""
+    assert isinstance(world.store, MemoryStore)
+    table, planner = opened(world), iceberg_planner(world.settings, world.store)
+    state = table.state()
+    (entry,) = (one for one in world.log().entries() if one.files)
+    one = pa.concat_tables(pq.read_table(io.BytesIO(world.store.objects[key])) for key in objects(world))
+    content = io.BytesIO()
+    pq.write_table(one.slice(lost), content)
+    first = entry.files[0]
+    merged = replace(first, key=f"{first.key}.merged.parquet", records=4 - lost, bytes=content.tell())
+    world.store.put(merged.key, content.getvalue())
+    plan = planner.plan(state, [merged], modified_ms={merged.key: world.now})
+    removed = [planner.layout.path(file) for file in entry.files]
+    return table, plan, Commit(entry.version + 1, plan.files, removed, {"kafka-s3": "orders"}, world.now)
+
+
+@pytest.mark.parametrize(("lost", "operation"), [(0, Operation.REPLACE), (1, Operation.OVERWRITE)])
+def test_a_rewrite_is_one_snapshot_and_no_change_of_data_where_it_holds_the_same_records(
+    lost: int, operation: Operation, world: IcebergWorld
+) -> None:
+    table, plan, commit = rewritten(world, lost=lost)
+    table.commit(table.state(), plan, commit)
+    snapshot = world.table().current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    assert snapshot.summary.operation == operation
+    said = snapshot.summary.additional_properties
+    assert (said["added-data-files"], said["deleted-data-files"], said["total-records"]) == ("1", "2", str(4 - lost))
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3][lost:]
+    before = snapshot.parent_snapshot_id
+    assert sorted(row["n"] for row in world.table().scan(snapshot_id=before).to_arrow().to_pylist()) == [0, 1, 2, 3]
+
+
+def test_a_rewrite_of_files_that_another_writer_has_rewritten_is_refused(world: IcebergWorld) -> None:
+    """Its records would be in the table twice."""
+    world.table().delete("n = 3")
+    table, plan, commit = rewritten(world)
+    state = table.state()
+    with pytest.raises(TableRefused, match="lacks 1 of the 2 files"):
+        table.commit(state, plan, commit)
+    assert [row["n"] for row in world.rows()] == [0, 1, 2]
 
 
 def test_rows_of_another_writer_stay_and_the_sink_goes_on(world: IcebergWorld) -> None:
@@ -269,35 +351,3 @@ def test_a_kind_of_entry_that_tables_do_not_know_is_refused(world: IcebergWorld)
         object.__setattr__(entry, "kind", kind)
         with pytest.raises(TableRefused, match="Upgrade kafka-s3"):
             by_topic([entry])
-
-
-# ------------------------------------------------------------ a long life
-
-
-def test_metadata_stays_small_and_no_expiry_deletes_an_object(tmp_path: Path) -> None:
-    world = IcebergWorld(tmp_path)
-    count = SNAPSHOTS + 10
-    sink = world.start()
-    for n in range(0, 2 * count, 2):
-        world.add({"n": n}, {"n": n + 1})
-        assert sink.poll_and_commit()
-    table = world.table()
-    assert len(table.metadata.snapshots) == SNAPSHOTS
-    assert len(table.current_snapshot().manifests(table.io)) < 45  # type: ignore[union-attr]
-    assert table.properties["gc.enabled"] == "false"
-    assert len(world.rows()) == 2 * count
-    assert isinstance(world.store, MemoryStore)
-    assert len(world.store.get(table.metadata_location.removeprefix("s3://bucket/"))) < 200_000
-    files = [key for key in world.store.objects if key.endswith(".metadata.json")]
-    assert len(files) == 21  # the newest, and the 20 before it
-    before = objects(world)
-    held, store = opened(world), world.store
-    looked = tidy(held, lambda _: store, topic="orders", now_ms=world.now + 2 * 86_400_000, dry_run=True)
-    done = tidy(held, lambda _: store, topic="orders", now_ms=world.now + 2 * 86_400_000, dry_run=False)
-    assert looked is not None
-    assert done is not None
-    assert looked.unused == done.unused
-    assert done.deleted >= 10
-    assert all(key.startswith("iceberg/kafka/orders/metadata/") for key in done.unused)
-    assert objects(world) == before
-    assert len(world.rows()) == 2 * count

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_s3.connect.converters.whole_records import FIELD as KAFKA_FIELD
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, StructColumns
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, as_text
@@ -103,6 +104,7 @@ _PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], Fits], ...]] = (
     (pa.types.is_boolean, lambda value, _: isinstance(value, bool)),
     (pa.types.is_signed_integer, _whole),
     (pa.types.is_floating, lambda value, _: isinstance(value, int | float) and not isinstance(value, bool)),
+    (pa.types.is_timestamp, lambda value, _: isinstance(value, datetime)),  # of `_kafka`: JSON itself has none
 )
 
 
@@ -313,18 +315,23 @@ class _Inferred:
 
     def _each(self, name: str, target: pa.DataType, *, keep_rest: bool) -> list[Any]:
         """The column from the documents themselves: the inferred one may have been made text by a single odd value."""
-        if self._objects is None:
-            self._objects = self.values.objects()
         column: list[Any] = []
         rest: list[Any] = []
-        for row, document in enumerate(self._objects):
-            value = document.get(name) if isinstance(document, dict) else document if name == "value" else None
+        for row, value in enumerate(self._values(name)):
             kept, left = split(value, target) if keep_rest else self._placed(value, target, row=row, name=name)
             column.append(kept)
             rest.append(left)
         if keep_rest:
             self._rest[name] = rest
         return column
+
+    def _values(self, name: str) -> Iterable[Any]:
+        """A column's values as the documents have them; `_kafka`, which no document has, as Arrow does."""
+        if name == KAFKA_FIELD and _has_times(self.inferred.schema.field(name).type):
+            return self.inferred.column(name).to_pylist()
+        if self._objects is None:
+            self._objects = self.values.objects()
+        return [one.get(name) if isinstance(one, dict) else one if name == "value" else None for one in self._objects]
 
     def _placed(self, value: Any, target: pa.DataType, *, row: int, name: str) -> tuple[Any, None]:
         try:
@@ -333,6 +340,10 @@ class _Inferred:
             text = shown(delta_type(target) or "of another kind")
             self._refused[row] = refusal([f"column {name} is {kind_text(value)}, in the table {text}"])
             return None, None
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and any(pa.types.is_timestamp(one.type) for one in kind)
 
 
 def refusal(refusals: Sequence[str]) -> str:
