@@ -257,7 +257,9 @@ def _within_kafka(decision: TakeoverDecision) -> TakeoverDecision:
         return decision
     if offset > evidence.head:
         head = f"Kafka's head {evidence.head}"
-        why = f"The objects end at {offset}, beyond {head}: another cluster, or the topic was deleted and created again."
+        why = (
+            f"The objects end at {offset}, beyond {head}: another cluster, or the topic was deleted and created again."
+        )
         return _undecided(evidence, why)
     if offset < evidence.kafka_start:
         why = (

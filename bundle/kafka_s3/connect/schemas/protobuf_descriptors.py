@@ -226,7 +226,9 @@ def _add_well_known(files: dict[str, Any], texts: Mapping[str, str]) -> None:
             pending += known.dependency
 
 
-def _well_known(name: str) -> Any:
+def _well_known(name: str | bytes) -> Any:
+    if isinstance(name, bytes):  # what is no UTF-8: no file has such a name
+        return None
     if name in _own():
         return _own()[name]
     match = WELL_KNOWN.fullmatch(name)

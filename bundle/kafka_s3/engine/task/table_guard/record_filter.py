@@ -328,7 +328,8 @@ class _Inferred:
     def _values(self, name: str) -> Iterable[Any]:
         """A column's values as the documents have them; `_kafka`, which no document has, as Arrow does."""
         if name == KAFKA_FIELD and _has_times(self.inferred.schema.field(name).type):
-            return self.inferred.column(name).to_pylist()
+            found: list[Any] = self.inferred.column(name).to_pylist()
+            return found
         if self._objects is None:
             self._objects = self.values.objects()
         return [one.get(name) if isinstance(one, dict) else one if name == "value" else None for one in self._objects]
