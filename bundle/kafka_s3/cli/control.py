@@ -137,7 +137,7 @@ def delete(
         keys = [*_log_keys(target), *keys]
         say(
             f"The commit log of {target.name} says which records are in objects. Without it a sink of that name begins where its consumer "
-            "group stands, or anew, and may write records a second time. Data and dead letter files stay."
+            "group is, or at the beginning, and may write records a second time. Data and dead letter files stay."
         )
         confirm(None if yes else f"Delete {len(keys)} objects of {target.folder}{target.name}/?")
     removed = OpenFileStates(target.store, target.paths).remove_all() if with_log else 0
@@ -156,7 +156,7 @@ def check_not_overtaken(target: Target) -> None:
         return
     raise NotAnswered(
         f"Sink {target.name}: {process_of(beat)}, has been overtaken, and ends as fenced when it goes on (its epoch is {beat.epoch}, the "
-        f"log's {log.state.epoch}). Start the sink anew: kafka-s3 run."
+        f"log's {log.state.epoch}). Restart the sink: kafka-s3 run."
     )
 
 

@@ -94,7 +94,7 @@ def shipped(name: str) -> Path:
     tree, installed = Path(kafka_s3.__file__).parents[2], Path(sysconfig.get_path("data")) / SHARED
     found = next((folder / name for folder in (tree, installed) if (folder / name).is_file()), None)
     if found is None:
-        remedy = "Install kafka-s3 anew, or start it in its source tree."
+        remedy = "Reinstall kafka-s3, or run it from its source tree."
         raise usage_error(name, str(installed), "is not there.", remedy)
     return found
 

@@ -309,7 +309,8 @@ def show_next(
         line(f"{command} validate {path} --worker {worker}   # every problem of a configuration at once")
     if not stays:
         line(f"{command} demo --keep        # leave the services up, to try the other commands on them")
-        line(f"{command} demo --dashboard   # the same, with the dashboard")
+        needs = "" if find_spec("streamlit") else "; it needs: pip install 'kafka-s3[dashboard]'"
+        line(f"{command} demo --dashboard   # the same, with the dashboard{needs}")
         return
     line("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items()))
     for path, raw in zip(map(shown, sinks), sinks.values(), strict=True):

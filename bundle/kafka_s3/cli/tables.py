@@ -69,7 +69,7 @@ def rebuild(
 
     here = _opened(settings)
     if written_by_spark(here.settings):
-        hint = "To have one made anew, DROP TABLE it: the sink makes it again from the whole log after the next entry."
+        hint = "To rebuild one, DROP TABLE it: the sink creates it again from the whole log after the next entry."
         raise usage_error("delta.writer", "spark", "leaves the tables to Spark: they cannot be rebuilt here.", hint)
     chosen = here.topics(topics)
     if fresh and not force:

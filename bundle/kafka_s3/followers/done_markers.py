@@ -172,4 +172,4 @@ class DoneMarkers:
             return Seen(found["version"], known, found["reached"], sum(map(size_of, known)))
 
         key = log.paths.follower(NAME)
-        return read_note(log.store, key, parse, remedy="markers are written anew.") or Seen()
+        return read_note(log.store, key, parse, remedy="markers are written again.") or Seen()

@@ -40,7 +40,7 @@ class FollowerPosition:
     def read(self) -> int | None:
         """The version noted, None where none ever was. Raises LogDamaged, StorageError."""
         key = self.paths.follower(self.follower)
-        return read_note(self.store, key, lambda note: int(note["version"]), remedy="what it is about begins anew.")
+        return read_note(self.store, key, lambda note: int(note["version"]), remedy="what it is about starts again.")
 
     def new_entries(self, log: CommitLog) -> Iterable[CommitEntry]:
         """The entries since the last one noted. Where none ever was, it begins with the next: the log so far is noted as worked off."""

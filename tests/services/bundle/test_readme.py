@@ -67,10 +67,11 @@ def ran(line: str, folder: Path, variables: Mapping[str, str]) -> str:
 def checkout(python: Path, tmp_path: Path) -> Path:
     """A copy of the checkout whose `.venv` is made: by the wheel, since what `make` installs would come from the network."""
     sources = copied_sources(tmp_path)
-    for name in ("Makefile", "requirements.txt", "requirements-java.txt"):
+    for name in ("Makefile", "requirements.txt", "requirements-dashboard.txt", "requirements-java.txt"):
         shutil.copy(ROOT / name, sources)
     (sources / ".venv").symlink_to(python.parent.parent)
-    (sources / ".venv" / ".ready").touch()
+    for name in (".ready", ".ready-for-the-dashboard"):
+        (sources / ".venv" / name).touch()
     return sources
 
 

@@ -58,7 +58,7 @@ and digits as `_`), else the file `<scope>/<key>` below the directory in `KAFKA_
 TRANSFORMS: Final = """What each class does, and where it differs: [transforms](transforms.md). The class of a row is in \
 brackets; `$Key` and `$Value` take the same settings."""
 
-CONVERTERS: Final = """What registries there are, and how they are asked: [registries](registries.md). The rows below `value.converter.` \
+CONVERTERS: Final = """Which registries there are, and how they are used: [registries](registries.md). The rows below `value.converter.` \
 exist below `key.converter.` as well, with the same meaning. A converter ignores, with a warning, what only others read."""
 
 

@@ -409,6 +409,8 @@ class InsertField:
         if not pc.all(pc.match_substring(texts, b'"')).as_py():  # an object without any name
             return None
         arrays = [array.combine_chunks() for array in self._arrays(run, topic_partition)]
+        if any(array.null_count for array in arrays):
+            return None  # a record without a timestamp gets no field, not a null
         pieces, fixed = list[Any]([pc.binary_slice(texts, 0, -1)]), b""
         for name, array in zip(names, arrays, strict=True):
             fixed += f",{dumps(name)}:".encode()
@@ -452,7 +454,7 @@ def _written(array: pa.Array) -> pa.Array | bytes:
     """Each value as JSON; once for all where it is a text, which is the same for all."""
     if pa.types.is_string(array.type):
         return dumps(array[0].as_py()).encode() if len(array) else b""
-    return pc.fill_null(_plain(array).cast(pa.string()), "null").cast(pa.binary())
+    return _plain(array).cast(pa.string()).cast(pa.binary())
 
 
 FLATTENING: Final = "flattening"

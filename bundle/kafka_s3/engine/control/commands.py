@@ -59,7 +59,7 @@ def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
         check_format(document, f"Control object {key}", newest=FORMAT)
         return typed(Control(**{name: document[name] for name in Control.__dataclass_fields__ if name in document}))
 
-    remedy = "Delete it, or pause or resume the sink: both write it anew."
+    remedy = "Delete it, or pause or resume the sink: both write it again."
     return read_document(store, key, parse, what="Control object", remedy=remedy)
 
 

@@ -21,7 +21,7 @@ from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 FORMAT: Final = 1
-REMEDY: Final = "Delete the folder {folder}: it is made anew from the commit entries, which are the truth."
+REMEDY: Final = "Delete the folder {folder}: it is built again from the commit entries, which are what counts."
 READ_THREADS: Final = 8
 AHEAD: Final = 256
 AHEAD_BYTES: Final = 8 << 20

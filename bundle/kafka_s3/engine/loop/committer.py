@@ -235,7 +235,7 @@ class Recovery:
                 raise CommitError(
                     f"{file.key} cannot be made again from Kafka: offsets {file.first_offset} to {file.last_offset} give other records "
                     "than the log counts. Was the configuration changed? Restore the earlier one, restart, then change it. Did compaction "
-                    "remove some? Write what is left anew: "
+                    "remove some? Write again what is left: "
                     f"kafka-s3 position set CONFIG {file.topic} {file.partition} {file.first_offset}."
                 )
             (again,) = report.files

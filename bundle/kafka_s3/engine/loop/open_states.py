@@ -227,7 +227,7 @@ class OpenStates:
         for report in reports:
             tp = report.topic_partition
             if report.dropped == NEW_TABLE_SCHEMA:
-                _log.info("%s: open files are begun anew with the table's new schema", tp)
+                _log.info("%s: open files start again with the table's new schema", tp)
             elif report.dropped:
                 self._warn_dropped(tp, report.dropped)
             else:

@@ -65,7 +65,7 @@ class Rewrites:
         except (LogDamaged, StorageError) as error:
             if not isinstance(error, StorageUnavailable):
                 self._looks = False
-                self.warn(f"Rewrites that are asked for cannot be read, and wait for the next one: {error}")
+                self.warn(f"Requests for rewrites cannot be read; they are looked for again at the next time: {error}")
             return
         self._looks = not all([self._settle(key, request) for key, request in found])
 

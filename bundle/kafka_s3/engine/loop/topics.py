@@ -403,7 +403,7 @@ class Topics:
         before = [tp for tp in self.log.state.progress if tp.topic == topic.name]
         if self.behaviour.lost == "fail":
             error = TopicRecreated(
-                f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets and object names begin anew. "
+                f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets and object names start again. "
                 "Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
                 "(objects of the old topic with the same names are overwritten)."
             )

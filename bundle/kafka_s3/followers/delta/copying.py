@@ -224,7 +224,7 @@ class Copying:
         state = self._state(topic)
         if state is None:
             raise TableUnavailable(
-                f"{self.names.of(topic)} is gone; it is made anew from the whole log after the next entry."
+                f"{self.names.of(topic)} is gone; it is created again from the whole log after the next entry."
             )
         plan = self._plan(state, entries)
         self.reporter.report(topic, plan)

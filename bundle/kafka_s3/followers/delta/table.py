@@ -254,7 +254,7 @@ def _errors(address: str) -> Iterator[None]:
 
 REMEDY: Final = (
     "It is for other writers than delta-rs: drop that (ALTER TABLE ... DROP FEATURE, DROP CONSTRAINT), or let Spark write a table of your "
-    "own with delta.writer=spark, or make this one anew: kafka-s3 delta rebuild --fresh."
+    "own with delta.writer=spark, or make this one again: kafka-s3 delta rebuild --fresh."
 )
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -14,7 +14,7 @@ value, but for what keeps ranges exact; where it bounds memory, the smaller one 
 librdkafka bounds what it keeps by the bytes of values and by the number of messages. Keys, headers and its own 350 bytes a message do
 not count, and it unpacks a whole answer before it looks again. So a process learns of each topic, from one small fetch, what a record takes
 and how many bytes come out of one byte of the log, and reads on with limits (`Pace`) that follow from that. Where more waits than they
-allow, the topic has changed, and is learnt anew. A batch is unpacked as a whole, whatever the limits are.
+allow, the topic has changed, and is looked up again. A batch is unpacked as a whole, whatever the limits are.
 """
 
 from __future__ import annotations

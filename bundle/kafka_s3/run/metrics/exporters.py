@@ -1,4 +1,4 @@
-"""How do the numbers reach Prometheus, and an OpenTelemetry collector? By a page that is made anew at each request; by OTLP over HTTP.
+"""How do the numbers reach Prometheus, and an OpenTelemetry collector? By a page that is made at each request; by OTLP over HTTP.
 
 Address, headers, certificates, timeout and compression of OTLP are read by OpenTelemetry's exporter (`OTEL_EXPORTER_OTLP_*`), the pause
 between two messages from OTEL_METRIC_EXPORT_INTERVAL, what the process is called from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.

@@ -128,7 +128,7 @@ def test_what_is_sparks_is_left_to_spark(world: TableWorld, tmp_path: Path) -> N
     assert kinds(shell) == ["table behind"]
     code, text = shell("rebuild", "--fresh", "--yes")
     assert code == 1
-    assert "cannot be rebuilt here. To have one made anew, DROP TABLE it" in text
+    assert "cannot be rebuilt here. To rebuild one, DROP TABLE it" in text
     assert shell("maintain") == (
         0, "orders leaves its tables to Spark (delta.writer=spark): run jobs/maintain_tables.py on it, or OPTIMIZE and VACUUM "
         "main.raw.orders there.\n",

@@ -93,13 +93,13 @@ def test_behind_a_missing_entry_starts_are_guesses_until_the_next_one() -> None:
 
 
 def test_segments_in_memory_are_bounded_in_bytes_however_many_parts_their_files_have() -> None:
-    store, parts = SegmentStore(held_bytes=100_000), 10_000
+    store, parts = SegmentStore(held_bytes=20_000), 2_000
     tracemalloc.start()
-    for number in range(40):  # half a MB each
+    for number in range(40):  # 100 kB each
         store.add(Segment(TP, number, "", number, number + 1, (file(number, number, parts=parts),)))
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < 2_000_000
+    assert held < 400_000
     assert [(one.version, len(one.files[0].upload.parts)) for one in store.of(TP)] == [(n, parts) for n in range(40)]
 
 

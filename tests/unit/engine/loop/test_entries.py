@@ -41,12 +41,12 @@ def test_a_task_stops_when_it_has_closed_so_many_files_and_the_round_goes_on() -
 
 
 def test_a_batch_of_which_each_record_closes_a_file_is_not_closed_in_one_go() -> None:
-    world = World({"flush.size": "1", "commit.max.files": "20"}, batch_size=1000)
-    world.add(range(1000))
+    world = World({"flush.size": "1", "commit.max.files": "20"}, batch_size=300)
+    world.add(range(300))
     world.start()
     assert world.sink.poll_and_commit()
 
-    assert written(world) == [[n] for n in range(1000)]
+    assert written(world) == [[n] for n in range(300)]
     assert {len(entry.files) for entry in with_files(world)} == {20}
 
 

@@ -81,7 +81,10 @@ ALL = [(rotation, compression) for rotation in ROTATIONS for compression in ("no
 ALL.remove(("closed by size", "gzip"))  # that size is an estimate until gzip has seen the text
 
 
-@pytest.mark.parametrize(("rotation", "compression"), ALL)
+@pytest.mark.parametrize(
+    ("rotation", "compression"),
+    [pytest.param(*one, marks=pytest.mark.nightly if one == ("closed by count", "gzip") else ()) for one in ALL],
+)
 def test_in_bulk_the_objects_are_those_that_each_file_gets_by_itself(
     rotation: str, compression: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

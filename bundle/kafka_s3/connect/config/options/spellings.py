@@ -140,7 +140,7 @@ BLOCK_GZIP_ROWS: Final = (
     Option("format", Type.CLASS, "text", "Successor: how records are written.", _GZIP, valid=KnownClass(BLOCK_GZIP_FORMATS)),
     Option("format.value.delimiter", _TEXT, "\n", "Successor, text: written after every value, taken exactly as given.", _GZIP,
            trimmed=False),
-    Option("format.value.encoding", _TEXT, "UTF-8", "Successor, text: character set of that delimiter; values are not encoded anew.",
+    Option("format.value.encoding", _TEXT, "UTF-8", "Successor, text: character set of that delimiter; values are not re-encoded.",
            _GZIP, valid=charset),
     Option("format.key.delimiter", _TEXT, None, "Successor, text: written after every key, taken exactly as given. Keys are written "
            "only if it is set.", _GZIP, trimmed=False),
@@ -173,7 +173,7 @@ BLOCK_GZIP_OURS: Final = (
            _GZIP, valid=KnownClass(BLOCK_GZIP_FORMATS)),
     Option("block.gzip.value.delimiter", _TEXT, "\n", "With text: written after every value, taken exactly as given.", _GZIP,
            trimmed=False),
-    Option("block.gzip.value.encoding", _TEXT, "UTF-8", "Character set of that delimiter; values are not encoded anew.", _GZIP,
+    Option("block.gzip.value.encoding", _TEXT, "UTF-8", "Character set of that delimiter; values are not re-encoded.", _GZIP,
            valid=charset),
     Option("block.gzip.key.delimiter", _TEXT, None, "With text: written after every key, taken exactly as given. Keys are written only "
            "if it is set.", _GZIP, trimmed=False),
