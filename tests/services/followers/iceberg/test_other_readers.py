@@ -1,4 +1,4 @@
-"""Do polars and DuckDB read what the sink wrote? In environments of their own, which pip fills: the product needs none of their packages."""
+"""Do polars and DuckDB read what the sink wrote? In environments of their own, which pip fills: the product needs neither of them."""
 
 from __future__ import annotations
 
