@@ -1,7 +1,8 @@
 """How to test a sink's configuration, on a laptop: which objects it makes, what is in them, what becomes of bad records.
 
-`pip install 'kafka-s3[testing]' chispa`, then `pytest examples/test_orders.py`. `run_sink` and `spark` are fixtures that the wheel brings
-to pytest; what `run_sink` runs is the real sink, with the configuration of production, over records that the test writes down.
+With the wheel's extra `testing` and chispa installed (docs/testing.md): `pytest examples/test_orders.py`. `run_sink` and `spark` are
+fixtures that the wheel brings to pytest; what `run_sink` runs is the real sink, with the configuration of production, over records
+that the test writes down.
 """
 
 from __future__ import annotations

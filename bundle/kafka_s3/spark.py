@@ -325,7 +325,10 @@ def topic_schema(place: Place, wanted: WantedRecords) -> StructType:
             f"Topic {wanted.topic} has no object of values up to entry {until}, so that its columns are not known. Give the schema."
         )
     own = _united_columns(place, files)
-    keys = partition_keys(list(dict.fromkeys(file.encoded_partition for file in files)), own)
+    named = [
+        file.encoded_partition for file in files if file.format != "block_gzip"
+    ]  # whose objects are in no such directory
+    keys = partition_keys(list(dict.fromkeys(named)), own)
     beside = wanted.columns()
     taken, spelt = {one.name for one in beside}, {name.lower() for name in own}
     return StructType([

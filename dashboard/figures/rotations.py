@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from figures.data import DAY_MS, Window
-from kafka_s3.ops.alternatives import Pace
+from kafka_s3.ops.alternatives import TopicPace
 from kafka_s3.ops.forecast import Prices
 from reading.frames import NO_TIME, counted_files
 from reading.groups import groups_by, middle
@@ -174,7 +174,7 @@ class Small:
     reason: str
     share: float
     median_bytes: float
-    pace: Pace
+    pace: TopicPace
 
 
 def small(files: pd.DataFrame, window: Window) -> list[Small]:
@@ -189,14 +189,14 @@ def small(files: pd.DataFrame, window: Window) -> list[Small]:
     return sorted(found, key=lambda one: -one.files)
 
 
-def pace(own: pd.DataFrame, window: Window) -> Pace:
+def pace(own: pd.DataFrame, window: Window) -> TopicPace:
     """What the files of one topic say of its traffic, in two digits: a few more records are the same pace."""
     seconds = max(window.until_ms - window.since_ms, 1000) / 1000
     records, sizes = max(int(own["records"].sum()), 1), max(int(own["bytes"].sum()), 1)
     together = groups_by(own["committed_ms"], own["partition"], own["encoded"]).first
     firsts = own.iloc[together]
     directories = groups_by(firsts["committed_ms"], firsts["partition"]).sizes()
-    return Pace(
+    return TopicPace(
         per_second=_round(records / seconds), record_bytes=_round(sizes / records), partitions=own["partition"].nunique(),
         directories=max(round(_round(float(np.median(directories)))), 1), files=_round(len(own) / seconds * DAY_MS / 1000),
     )  # fmt: skip

@@ -12,9 +12,10 @@ from figures import charts, data, rotations
 from figures.data import DAY_MS, MINUTE_MS
 from figures.rotations import Small, Summary
 from figures.text import duration_text, plain, size_text
+from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.connect.config.option import Value
 from kafka_s3.model.files import Reason
-from kafka_s3.ops.alternatives import alternatives, rules_of
+from kafka_s3.ops.alternatives import FEWER, alternatives, rules_of
 from kafka_s3.ops.forecast import Prices
 from page import parts, resources, states, timeline
 from page.files import FILE_COLUMNS, files_table, made_at
@@ -168,6 +169,8 @@ def _small(scene: Scene) -> None:
         )
         if scene.settings is None:
             st.caption("What the sink is set to is not known, so no other setting can be compared with it.")
+        elif scene.settings.text("format.class") == BLOCK_GZIP_FORMAT:
+            st.caption("The keys of Block-GZIP that close files are not simulated.")
         else:
             _alternatives(scene, one, rules_of(scene.settings))
     if len(found) > SIMULATED:
@@ -186,7 +189,7 @@ def _alternatives(scene: Scene, of: Small, rules: dict[str, Value]) -> None:
     if made is None:
         return
     rows = pd.DataFrame({
-        "set": [", ".join(f"{key}={value}" for key, value in one.changes.items()) or "as it is" for one in made],
+        "set": [", ".join(map(_change, one.changes.items())) or "as it is" for one in made],
         "files": [one.files for one in made], "bytes": [one.file_bytes for one in made],
         "delay": [duration_text(one.delay_ms) if one.files else "" for one in made],
         "reasons": [", ".join(one.reasons) or "none closed in a day" for one in made],
@@ -202,6 +205,11 @@ def _alternatives(scene: Scene, of: Small, rules: dict[str, Value]) -> None:
         f"{of.pace.partitions} partitions. The log itself shows {of.pace.files:,.0f} files a day; what differs comes of schemas, of late "
         "records, and of traffic that is not even."
     )
+
+
+def _change(change: tuple[str, str]) -> str:
+    key, value = change
+    return f"{value} of the directories" if key == FEWER else f"{key}={value}"
 
 
 def _prices() -> Prices:

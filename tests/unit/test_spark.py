@@ -14,16 +14,23 @@ from pyspark.sql.types import StructType
 from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
 from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
+from kafka_s3.model.files import Reason
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import compactor_of
-from kafka_s3.spark import LETTER, CommittedStream, KafkaS3, Place, place_of
+from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, Place, place_of
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
 
 PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+BLOCKS = {
+    "format.class": "block_gzip", "flush.size": None, "rotate.schedule.interval.ms": "1800000", "timezone": "UTC", "value.converter": BYTES,
+    "key.converter": BYTES,
+}  # fmt: skip
 GRACE_MS = 3_600_000
 Offset = dict[str, Any]
 
@@ -255,6 +262,34 @@ def test_a_topic_without_objects_has_no_columns_of_its_own() -> None:
     with pytest.raises(TableRefused, match="Topic orders has no object of values up to entry"):
         read(world)
     assert len(read(world, schema=columns(n=pa.int32()))) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "keys"),
+    [
+        ({"block.gzip.dialect": "original", "value.converter": STRING}, False),
+        ({}, False),
+        ({"block.gzip.value.delimiter": "<v>", "block.gzip.key.delimiter": "<k>"}, True),
+        ({"block.gzip.format": "binary"}, False),
+        ({"block.gzip.format": "binary", "block.gzip.include.keys": "true"}, True),
+    ],
+    ids=["lines", "texts", "texts with keys", "bytes", "bytes with keys"],
+)
+def test_records_of_block_gzip_come_from_all_blocks_with_the_keys_that_are_in_them(
+    more: Mapping[str, str], keys: bool
+) -> None:
+    world = World({**BLOCKS, "block.gzip.block.size": "10", **more})
+    world.start()
+    for offset in (0, 1, 2, 4):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, b"k%d" % offset, b"value %d" % offset))
+    world.sink.poll()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    found = read(world, withKeys="true", withMetadata="true").to_pylist()
+    assert [(row["value"], row["_key"], row["_row"]) for row in found] == [
+        (b"value %d" % offset, b"k%d" % offset if keys else None, row) for row, offset in enumerate((0, 1, 2, 4))
+    ]
+    assert {*found[0]} == {"value", "_key", *METADATA.names}
+    assert read(world, schema=columns(value=pa.string())).column("value").to_pylist()[3] == "value 4"
 
 
 # ------------------------------------------------------------ dead letters

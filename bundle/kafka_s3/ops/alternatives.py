@@ -22,8 +22,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.forecast import DAY_MS, Forecast
 from kafka_s3.ops.simulation import simulate, steady
 
-RECORDS: Final = 1_000
-"""Of one simulation, about."""
+RECORDS: Final = 20_000
+"""Of one simulation, about: the sink looks at the size of files after each 64 records, which has to be a small part of a file."""
 POLLS: Final = 100
 DIRECTORIES: Final = 20
 STEPS_MS: Final = (
@@ -56,7 +56,7 @@ _PLAIN: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class TopicPace:
     """Of one topic as its log shows it: records a second and bytes of a record as written, in all its partitions.
 
     `directories` get records of a partition at the same time; `files` come a day.
@@ -98,9 +98,11 @@ class Thinned:
 
 
 def alternatives(
-    rules: Mapping[str, Value], pace: Pace, *, progress: Callable[[int], None] = lambda done: None
+    rules: Mapping[str, Value], pace: TopicPace, *, progress: Callable[[int], None] = lambda done: None
 ) -> list[Alternative]:
     """What these rules make of the traffic, and then what each change makes of it; `rules` are those of `rules_of`."""
+    if rules["partitioner.class"] in TIME_PARTITIONERS - FIELD_PARTITIONERS:
+        pace = replace(pace, directories=1)  # times come one after the other; those that are late are left out
     found = [_alternative({}, rules, pace, progress)]
     for changes, directories in changed(rules, pace.directories):
         given = {key: value for key, value in changes.items() if key in rules}
@@ -132,12 +134,12 @@ def changed(rules: Mapping[str, Value], directories: int) -> Iterator[tuple[dict
         yield {FEWER: f"1/{TIMES}"}, max(directories // TIMES, 1)
 
 
-def window_of(pace: Pace) -> int:
+def window_of(pace: TopicPace) -> int:
     """How long a time is simulated, ms: until about FILES of each directory have come, at most a day."""
     return round(min(max(FILES * pace.partitions * pace.directories / pace.files * DAY_MS, 1000), DAY_MS))
 
 
-def thinned(rules: Mapping[str, Value], pace: Pace, *, window_ms: int) -> Thinned:
+def thinned(rules: Mapping[str, Value], pace: TopicPace, *, window_ms: int) -> Thinned:
     """What is simulated of one of the topic's partitions under these rules."""
     own, directories = pace.per_second / pace.partitions, min(pace.directories, DIRECTORIES)
     sample, size = _sample(directories), _number(rules["flush.size"])
@@ -157,16 +159,26 @@ def thinned(rules: Mapping[str, Value], pace: Pace, *, window_ms: int) -> Thinne
 
 
 def _alternative(
-    changes: Mapping[str, Value], rules: Mapping[str, Value], pace: Pace, progress: Callable[[int], None]
+    changes: Mapping[str, Value], rules: Mapping[str, Value], pace: TopicPace, progress: Callable[[int], None]
 ) -> Alternative:
-    given = thinned(rules, pace, window_ms=window_of(pace))
-    found = given.forecast(progress)
+    given, found = _closed(rules, pace, progress)
     texts = {key: _text(value) for key, value in changes.items()}
     if not found.files:
         return Alternative(texts, None, None, 0, {})
     per_file = max(found.written * given.times / (found.files * given.alike), 1)
     files = pace.per_second * DAY_MS / 1000 / per_file
     return Alternative(texts, files, per_file * pace.record_bytes, found.delays_ms[1], found.reasons)
+
+
+def _closed(rules: Mapping[str, Value], pace: TopicPace, progress: Callable[[int], None]) -> tuple[Thinned, Forecast]:
+    """What was simulated, and what it made: until files closed, or a day had passed."""
+    window_ms = window_of(pace)
+    while True:
+        given = thinned(rules, pace, window_ms=window_ms)
+        found = given.forecast(progress)
+        if found.files or window_ms >= DAY_MS:
+            return given, found
+        window_ms = min(window_ms * TIMES, DAY_MS)
 
 
 def _raised(key: str, value: Value) -> int:

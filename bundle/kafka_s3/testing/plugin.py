@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where warnings are errors, tests on Spark do not fail for PySpark's sockets, which it leaves to the garbage collector."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[EmbeddedKafka]:
     """A real broker, shared by all tests: use the topics of `kafka_topic`."""

@@ -66,7 +66,9 @@ def test_a_sink_that_failed_while_nobody_looked_is_never_shown_as_well_under_a_n
     """Up to a minute the page said RUNNING under "seen 0 s ago"."""
     browser = shown.browser
     shown.beat()
-    browser.visit(range="everything", refresh="5 s")  # the server's last look may be older than this heartbeat, and new enough to be shown
+    browser.visit(
+        range="everything", refresh="5 s"
+    )  # the server's last look may be older than this heartbeat, and new enough to be shown
     browser.until(lambda: "RUNNING" in browser.text(), what="the sink at work")
     shown.left()
     failed_s = time.monotonic()

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chispa import assert_df_equality
 
+from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.model.errors import ConfigError
+from kafka_s3.run.wiring.pipeline import noted_settings
 from kafka_s3.spark import place_of, read_committed, register
 from tests.support.configurations import STATE, TIME
 from tests.support.direct_sink import drain_directly
@@ -137,6 +139,29 @@ def test_a_place_in_a_bucket_takes_the_place_of_a_configuration(sink: Sink, monk
     register(sink.here.spark)
     options = {"topic": sink.topic, "storeUrl": sink.here.s3.endpoint_url, "region": "us-east-1"}
     assert [row.n for row in sink.here.spark.read.format("kafka_s3").options(**options).load(place).collect()] == [0]
+
+
+def test_objects_of_the_block_gzip_spelling_are_read_by_their_configuration_and_by_their_place(
+    here: Surroundings, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, bucket = topic("blocks"), here.bucket.name
+    converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    config = {
+        "connector.class": "com.spredfast.kafka.connect.s3.sink.S3SinkConnector", "name": f"blocks-{name}", "topics": name,
+        "s3.bucket": bucket, "s3.prefix": "systest", "s3.endpoint": here.s3.endpoint_url, "s3.path_style": "true", "s3.region": "us-east-1",
+        "local.buffer.dir": "buffer", "format": "binary", "format.include.keys": "true", "key.converter": converter,
+        "value.converter": converter, "kafka.bootstrap.servers": here.servers,
+    }  # fmt: skip
+    produce(here.servers, name, [Given(b"\0%d" % n, key=b"k%d" % n) for n in range(3)])
+    place = place_of(config)
+    note_settings(place.store, place.paths, noted_settings(drain_directly(config), epoch=1, at_ms=0))
+    monkeypatch.setenv("KAFKA_S3_STORE_URL", here.s3.endpoint_url)
+    monkeypatch.setenv("KAFKA_S3_REGION", "us-east-1")
+    rows = [(bytearray(b"\0%d" % n), bytearray(b"k%d" % n)) for n in range(3)]
+    expected = here.spark.createDataFrame(rows, "value binary, _key binary")
+    for given in (config, f"s3://{bucket}/{STATE}{config['name']}"):
+        found = read_committed(here.spark, given, name, with_keys=True)
+        assert_df_equality(found, expected, ignore_nullable=True)
 
 
 def test_no_secret_of_the_configuration_is_in_a_plan(sink: Sink) -> None:

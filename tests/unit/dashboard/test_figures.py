@@ -40,7 +40,7 @@ from kafka_s3.engine.log.fold import LogState
 from kafka_s3.followers.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals, counted
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.alternatives import Pace
+from kafka_s3.ops.alternatives import TopicPace
 from kafka_s3.testing.services.memory import MemoryRecord
 from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of, part_of_rows, read_rows
 from tests.support.configurations import TOLERANT
@@ -325,7 +325,7 @@ def test_a_topic_of_small_files_is_found_with_its_pace_and_why_they_closed() -> 
     files = files_of(Reason.FLUSH_SIZE, count=256, size=1 << 20, records=1000, directories=4)
     (found,) = rotations.small(files, Window(0, HOUR_MS))
     assert (found.files, found.reason, found.share, found.median_bytes) == (256, "flush.size", 1.0, 1 << 20)
-    assert found.pace == Pace(per_second=71, record_bytes=1000, partitions=1, directories=4, files=6100)
+    assert found.pace == TopicPace(per_second=71, record_bytes=1000, partitions=1, directories=4, files=6100)
 
 
 def test_delay_over_time_is_that_of_the_records_of_each_step() -> None:
