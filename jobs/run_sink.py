@@ -29,6 +29,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.ops.jobs import configurations, job_parser, job_settings, leave, outcome
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
 from kafka_s3.run.spark.process import process_of
+from kafka_s3.state import states_on_spark
 
 
 def main(given: Namespace) -> int:
@@ -41,7 +42,7 @@ def main(given: Namespace) -> int:
     # without --flush records wait in Kafka until a file can close
     close = Reason.FLUSH_NOW if given.flush else None
     # the cluster's own session of Spark, a local one where there is none; SIGTERM ends each sink after its commit
-    with process_of(sinks, available_now=given.available_now, close=close) as process:
+    with process_of(sinks, available_now=given.available_now, close=close, states=states_on_spark) as process:
         # a thread and a driver for each; one that fails stops alone
         return process.run_all(sinks, LogObserver())
 

@@ -39,7 +39,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_s3.connect.config.settings import REGION
+from kafka_s3.connect.config.settings import REGION, Settings
 from kafka_s3.connect.converters.whole_records import FIELD
 from kafka_s3.engine.log.committed import (
     CommittedFile,
@@ -206,12 +206,17 @@ def place_of(
     # here: what follows is for whoever asks, and Spark's workers, which import this module, need none of it
     from kafka_s3.connect.config.read import read_config
     from kafka_s3.connect.config.validate import resolved, validate
+
+    texts = given if isinstance(given, Mapping) else read_config(given).texts
+    return place_of_settings(resolved(validate(texts).usable()))
+
+
+def place_of_settings(settings: Settings) -> Place:
+    """The sink of resolved settings."""
     from kafka_s3.ops.restore.plan import reading_of
     from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.pipeline import state_paths
 
-    texts = given if isinstance(given, Mapping) else read_config(given).texts
-    settings = resolved(validate(texts).usable())
     options = store_options(settings)
     return Place(options.bucket, S3Store(options), state_paths(settings), reading_of(settings))
 
@@ -336,6 +341,14 @@ def topic_schema(place: Place, wanted: WantedRecords) -> StructType:
         *(StructField(key.name, StringType()) for key in keys if key.name.lower() not in spelt),
         *beside,
     ])  # fmt: skip
+
+
+def record_columns(place: Place, wanted: WantedRecords) -> StructType:
+    """The columns of the wanted records that they have themselves, not their directories. Raises TableRefused, ConfigError, LogDamaged."""
+    log = place.log()
+    until = last_wanted(log, wanted)
+    files = _values(log, wanted.first, until, wanted.topic) or _values(log, 0, until, wanted.topic)
+    return StructType([*_united_columns(place, files).values()])
 
 
 def _values(log: CommitLog, first: int, last: int, topic: str) -> list[DataFile]:

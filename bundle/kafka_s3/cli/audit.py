@@ -110,6 +110,10 @@ def print_report(report: Report, out: Console) -> None:
     for tally in report.tallies:
         table.add_row(str(tally.topic_partition), *_cells(tally))
     show_table(out, table)
+    for tally in report.tallies:
+        if tally.erased:
+            what = "records and dead letters that it counts were erased, as was asked for"
+            show_line(out, f"{tally.topic_partition}: {tally.erased:,} {what}.")
     for note in report.notes:
         show_line(out, ("note:", "dim"), f" {note}")
     for finding in report.findings:

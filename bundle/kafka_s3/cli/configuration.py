@@ -192,13 +192,19 @@ def _default(option: Option) -> str:
 
 
 @composed(settings=sink_settings)
-def iam(settings: Settings) -> None:
+def iam(
+    settings: Settings,
+    rewrites: Annotated[
+        bool, typer.Option("--rewrites", help="Also what compact and forget need: originals are deleted.")
+    ] = False,
+) -> None:
     """Print the smallest AWS policy with which this sink runs. Changes nothing, and does not contact AWS."""
     from kafka_s3.ops.policies import (
-        sink_policy,  # loads converters and the store, which other commands here do without
+        rewriting_policy,  # loads converters and the store, which other commands here do without
+        sink_policy,
     )
 
-    show_json(sink_policy(settings))
+    show_json(rewriting_policy(settings) if rewrites else sink_policy(settings))
 
 
 @composed(settings=sink_settings)

@@ -118,6 +118,8 @@ COMMANDS: Final = tuple(
          "Clean up after crashed tasks: abort their unfinished uploads and remove their open files. Safe while the sink runs."),
         ("compact", "compact:compact",
          "Put small files of a directory together, without a change of records. Safe while the sink runs."),
+        ("forget", "forget:forget",
+         "Erase somebody's records from what a sink wrote. Searches first, shows what it found, and asks. Safe while the sink runs."),
         ("verify", "audit:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "audit:explain",
@@ -136,6 +138,7 @@ COMMANDS: Final = tuple(
         ("lifecycle", "configuration:lifecycle",
          "Print lifecycle rules for this sink's objects that leave its commit log alone. Changes nothing."),
         ("delta", "tables:delta", "Check a sink's Delta tables against the log and the bucket, rebuild or maintain them."),
+        ("state", "state:state", "Keep a sink's state tables (the newest value of every key), compare them with the log, make them anew."),
         ("iceberg", "tables:iceberg", "Check a sink's Iceberg tables against the log and the bucket, rebuild or maintain them."),
     )
 )  # fmt: skip

@@ -6,7 +6,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,12 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.run.spark.session import begun_jvm
+from kafka_s3.run.wiring.state import kept_by_sink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafka_s3.run.spark.launch import MakeStates
 
 
 @composed(where=Where)
@@ -60,10 +66,21 @@ def run(
 
         close = Reason.FLUSH_NOW if flush else None
         shown = len(known) == 1 and (progress if progress is not None else sys.stderr.isatty() and not verbose)
-        starting = process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm)
+        starting = process_of(
+            known, available_now=available_now, close=close, cores=cores, jvm=jvm, states=_states(known)
+        )
         with starting as process, _observer(shown) as observer:
             code = process.run_all(known, observer)
     raise typer.Exit(code)
+
+
+def _states(sinks: Sequence[Settings]) -> MakeStates | None:
+    """What makes the keepers of state tables, where a sink has some."""
+    if not any(map(kept_by_sink, sinks)):
+        return None
+    from kafka_s3.state import states_on_spark  # loads pyspark
+
+    return states_on_spark
 
 
 def _observer(progress: bool) -> AbstractContextManager[Observer]:

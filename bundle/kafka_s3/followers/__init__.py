@@ -3,6 +3,7 @@
 ====================================  ==========================================================================================
 `delta/`                              a Delta table for each topic; what looks after it (check, rebuild, maintain); how tables follow
 `iceberg/`                            an Iceberg table for each topic, by the same follower and planner
+`state`                               a table with the newest value of every key: what is merged, and when
 `ddl/`                                how query engines see a topic: its columns, directories and statements
 `glue`                                the tables of AWS Glue's Data Catalog
 `done_markers`                        an object in each directory of a time that is complete

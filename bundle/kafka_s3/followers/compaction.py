@@ -24,12 +24,14 @@ from kafka_s3.engine.log.rewrites import ask_for_rewrite
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, OffsetsLost, SinkError
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.process import ThreadPool
+from kafka_s3.objects.erasing import drop_rows, redacted_letters
 from kafka_s3.objects.merging import MERGED, MergeRefused, RowDigest, digest_rows, merge_objects
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 COMPACTION: Final = "compaction"
+LETTERS: Final = ".jsonl.gz"
 ROLES: Final = (Role.VALUE, Role.KEY, Role.HEADER)
 FETCHES: Final = 8
 MOST_SWAPS: Final = 500
@@ -146,7 +148,7 @@ class Compactor:
         try:
             for originals in merge.objects.values():
                 content, digest = self.content_of(originals)
-                about = _about(originals, content, key=self._key(originals, rewrite))
+                about = _about(originals, content, key=self.key_of(originals, rewrite))
                 files.append(replace(about, upload=Upload(about.key, self.store.create_upload(about.key), (), 0)))
                 files[-1] = self._sent(files[-1], content)
                 keys = tuple(file.key for file in originals)
@@ -162,7 +164,7 @@ class Compactor:
         Raises MergeRefused, StorageError.
         """
         with ThreadPool(FETCHES) as pool:
-            contents = list(pool.each(self._fetched, originals))
+            contents = list(pool.each(self.fetched, originals))
         form, before = originals[0].format, RowDigest()
         for file, content in zip(originals, contents, strict=True):
             digest = digest_rows(form, content, separator=self.separator)
@@ -182,9 +184,8 @@ class Compactor:
             try:
                 with ThreadPool(FETCHES) as pool:
                     contents = list(pool.each(lambda one: self.store.get(one.key), originals))
-                content = merge_objects(file.format, contents)
-                digest = digest_rows(file.format, content, separator=self.separator)
-                if str(digest) != swaps[file.key].digest:
+                content = self._of_originals(file, contents, swaps[file.key].dropped)
+                if self.digest_of(file, content) != swaps[file.key].digest:
                     raise MergeRefused("The originals hold other records than they did.")
             except (MergeRefused, ObjectMissing) as error:
                 abort_uploads(self.store, made)
@@ -196,15 +197,40 @@ class Compactor:
             made.append(self._sent(replace(file, bytes=len(content), upload=upload), content))
         return Remade(made)
 
-    def _key(self, originals: Sequence[DataFile], rewrite: str) -> str:
+    def _of_originals(self, file: DataFile, contents: Sequence[bytes], dropped: OffsetSet) -> bytes:
+        """What is in the place of originals, without the rows that are dropped. Raises MergeRefused."""
+        if file.role is Role.DEAD_LETTER:
+            return redacted_letters(contents[0], dropped)
+        content = merge_objects(file.format, contents)
+        return drop_rows(file.format, content, dropped, separator=self.separator) if dropped.ranges else content
+
+    def digest_of(self, file: DataFile, content: bytes) -> str:
+        """The digest of an object's records, in the words of the log. Raises MergeRefused."""
+        form = "json" if file.role is Role.DEAD_LETTER else file.format
+        return str(digest_rows(form, content, separator=self.separator))
+
+    def upload(self, file: DataFile, content: bytes) -> DataFile:
+        """The file with its content uploaded, not completed. Raises StorageError, with nothing left behind."""
+        begun = replace(file, upload=Upload(file.key, self.store.create_upload(file.key), (), 0))
+        try:
+            return self._sent(begun, content)
+        except BaseException:
+            abort_uploads(self.store, [begun])
+            raise
+
+    def key_of(self, originals: Sequence[DataFile], rewrite: str) -> str:
+        """The key of what takes the place of these. Raises MergeRefused."""
         first = originals[0]
+        if first.role is Role.DEAD_LETTER:
+            return rewritten_key(first.key, LETTERS, last=first.last_offset, width=10, rewrite=rewrite)
         named = self.keys.read(first.key, first.topic) or self.keys.read(first.key, self.keys.folder_topic(first) or "")
         if named is None:
             raise MergeRefused(f"{first.key} has no name that these settings give.")
         last = max(file.last_offset for file in originals)
         return rewritten_key(first.key, named.extension, last=last, width=self.width, rewrite=rewrite)
 
-    def _fetched(self, file: DataFile) -> bytes:
+    def fetched(self, file: DataFile) -> bytes:
+        """The content of an original. Raises MergeRefused where it is not as large as the log claims, StorageError."""
         content = self.store.get(file.key)
         if len(content) != file.bytes:
             raise MergeRefused(f"{file.key} has {len(content)} bytes, the log claims {file.bytes}.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
 
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.progress import FollowerPosition
@@ -152,7 +152,7 @@ def _origin(message: Message) -> str:
 
 def _letter_lists(entry: CommitEntry, store: ObjectStore, *, warn: Warn) -> Iterator[list[DeadLetter]]:
     """The dead letters of an entry, file by file; `warn` is called for files that are gone or damaged."""
-    for file in entry.files:
+    for file in entry.files if entry.kind is not EntryKind.REWRITE else ():  # those were there before
         if file.role is not Role.DEAD_LETTER:
             continue
         try:

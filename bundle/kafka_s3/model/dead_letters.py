@@ -12,7 +12,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -90,6 +90,11 @@ def dead_letter(failure: Failure, topic_partition: TopicPartition, row: Mapping[
         *topic_partition, failure.offset, row.get("timestamp"), row.get("key"), row.get("value"), headers,
         str(failure.stage), failure.component, failure.exception, failure.message.encode(errors="replace").decode(),
     )  # fmt: skip
+
+
+def without_content(letter: DeadLetter) -> DeadLetter:
+    """The letter of a record that was erased: where it was and which class of error it met, and nothing of what it held."""
+    return replace(letter, timestamp=None, key=None, value=None, headers=(), message="erased")
 
 
 class LetterLines:

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     LOST_OFFSETS = "behavior.on.lost.offsets"
     DEAD_LETTER = "dead_letter"
     COMPACTION = "compaction"
+    ERASURE = "erasure"
 
 
 ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}

@@ -45,7 +45,8 @@ class Assignment:
     topic's Delta table, in the form of its log; None: there is none yet, or none is kept. After about `max_files` closed files (None: no
     limit) the task stops, and its report says how far it came. With `state` it goes on with the files that another one left open, and
     reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not. What is read `apart`
-    shares its task with no other assignment: the last try failed in a way that took the whole task along.
+    shares its task with no other assignment: the last try failed in a way that took the whole task along. `erased` offsets are read, and
+    left out.
     """
 
     topic_partition: TopicPartition
@@ -62,6 +63,7 @@ class Assignment:
     state: OpenState | None = None
     keep: int | None = None
     apart: bool = False
+    erased: OffsetSet = field(default_factory=OffsetSet)
 
     @property
     def first_unread(self) -> int:

@@ -11,12 +11,13 @@ used.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -85,7 +86,7 @@ def merge_objects(form: str, contents: Sequence[bytes]) -> bytes:
             case "avro":
                 return _merged_avro(contents)
             case "parquet":
-                return _merged_parquet(contents)
+                return parquet_of(contents)
         return b"".join(contents)
     except DAMAGE as error:
         raise MergeRefused(f"They cannot be merged as {form} ({type(error).__name__}: {error}).") from error
@@ -137,19 +138,28 @@ def _parquet_rows(content: bytes) -> Iterator[object]:
         yield from python_rows(pa.Table.from_batches([batch]))
 
 
-def _merged_parquet(contents: Sequence[bytes]) -> bytes:
-    """By row groups of a size that readers like; what a writer would spell otherwise than the originals do is left as it is."""
+Kept: TypeAlias = Callable[[int, int], npt.NDArray[np.bool_]]
+"""Which of so many rows from a number on stay."""
+
+
+def parquet_of(contents: Sequence[bytes], kept: Kept | None = None) -> bytes:
+    """One Parquet file with the rows of all, or with those that stay, in row groups of a size that readers like.
+
+    Raises MergeRefused, also where a writer would spell the schema otherwise than the originals do.
+    """
     metadata = [pq.read_metadata(io.BytesIO(content)) for content in contents]
     if any(not one.schema.equals(metadata[0].schema) for one in metadata):
         raise MergeRefused("Their schemas differ.")
     for compliant in (True, False):  # what an element of a list is called
-        merged = _rewritten_parquet(contents, metadata[0], compliant=compliant)
+        merged = _rewritten_parquet(contents, metadata[0], kept, compliant=compliant)
         if pq.read_metadata(io.BytesIO(merged)).schema.equals(metadata[0].schema):
             return merged
     raise MergeRefused("Their schema cannot be written as it is.")
 
 
-def _rewritten_parquet(contents: Sequence[bytes], like: pq.FileMetaData, *, compliant: bool) -> bytes:
+def _rewritten_parquet(
+    contents: Sequence[bytes], like: pq.FileMetaData, kept: Kept | None, *, compliant: bool
+) -> bytes:
     codec = like.row_group(0).column(0).compression if like.num_row_groups else "SNAPPY"
     out = io.BytesIO()
     with pq.ParquetWriter(
@@ -161,16 +171,17 @@ def _rewritten_parquet(contents: Sequence[bytes], like: pq.FileMetaData, *, comp
         write_time_adjusted_to_utc=True,
     ) as writer:
         writer.add_key_value_metadata(like.metadata or {})
-        for group in _row_groups(contents):
+        for group in _row_groups(contents, kept):
             writer.write_table(group)
     return out.getvalue()
 
 
-def _row_groups(contents: Sequence[bytes]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
+def _row_groups(contents: Sequence[bytes], kept: Kept | None) -> Iterator[pa.Table]:
+    held, row = list[pa.RecordBatch](), 0
     for content in contents:
         for batch in parquet_batches(io.BytesIO(content), 64 * ROWS):
-            held.append(batch)
+            held.append(batch if kept is None else batch.filter(pa.array(kept(row, len(batch)))))
+            row += len(batch)
             if sum(one.nbytes for one in held) >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
                 yield pa.Table.from_batches(held)
                 held = []

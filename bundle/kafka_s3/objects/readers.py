@@ -309,14 +309,19 @@ def avro_rows(pieces: Iterator[bytes]) -> Iterator[Any]:
 
 def avro_values(container: AvroContainer, schema: ConnectSchema | None) -> Iterator[Any]:
     """The values of an Avro object file, a block at a time, as its Connect schema has them (None: as Avro has them)."""
-    avro, unpack = parse_avro(container.schema), _codec(container.codec)
-    read: Reader = read_anything if schema is None else reader_of(read_types(avro), schema)
+    unpack, read = avro_reader(container, schema)
     for count, packed in container.blocks():
         block, at = Datum(unpack(packed)), 0
         for _ in range(count):
             block.allowance = Allowance(len(block))
             value, at = read(block, at)
             yield value
+
+
+def avro_reader(container: AvroContainer, schema: ConnectSchema | None) -> tuple[Callable[[bytes], bytes], Reader]:
+    """What unpacks a block of a file, and what reads a value of it."""
+    avro = parse_avro(container.schema)
+    return _codec(container.codec), read_anything if schema is None else reader_of(read_types(avro), schema)
 
 
 def _codec(name: str) -> Callable[[bytes], bytes]:

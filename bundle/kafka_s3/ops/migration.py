@@ -131,7 +131,8 @@ def takeover_decision(evidence: PartitionSurvey, split: Split) -> TakeoverDecisi
     if evidence.committed is None:
         decision = _uncommitted(evidence, split)
     elif evidence.committed > evidence.head:
-        why = f"The {split.committed} lies beyond Kafka's head {evidence.head}: another cluster, or the topic was deleted and created again."
+        head = f"Kafka's head {evidence.head}"
+        why = f"The {split.committed} lies beyond {head}: another cluster, or the topic was deleted and created again."
         decision = _undecided(evidence, why)
     elif evidence.ahead:
         decision = _ahead(evidence, evidence.committed, split)
@@ -255,7 +256,8 @@ def _within_kafka(decision: TakeoverDecision) -> TakeoverDecision:
     if offset is None:
         return decision
     if offset > evidence.head:
-        why = f"The objects end at {offset}, beyond Kafka's head {evidence.head}: another cluster, or the topic was deleted and created again."
+        head = f"Kafka's head {evidence.head}"
+        why = f"The objects end at {offset}, beyond {head}: another cluster, or the topic was deleted and created again."
         return _undecided(evidence, why)
     if offset < evidence.kafka_start:
         why = (

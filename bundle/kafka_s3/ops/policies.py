@@ -93,6 +93,15 @@ def sink_policy(settings: Settings) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": statements}
 
 
+def rewriting_policy(settings: Settings) -> dict[str, Any]:
+    """The policy of a sink whose objects are compacted or erased from. Raises ConfigError as `sink_policy`."""
+    policy, options, paths = sink_policy(settings), store_options(settings), state_paths(settings)
+    folders = (*data_prefixes(settings), paths.rewrite_requests(), f"{paths.root}dead-letters/")
+    bucket = f"arn:{_partition(options.region)}:s3:::{options.bucket}"
+    rewrites = _statement("Rewrites", ("s3:DeleteObject",), [f"{bucket}/{folder}*" for folder in folders])
+    return {**policy, "Statement": [*policy["Statement"], rewrites]}
+
+
 def _iceberg(settings: Settings, region: str) -> Iterator[dict[str, Any]]:
     """The rights on the tables' own metadata, and on their catalog where it is AWS Glue."""
     where, partition = warehouse_of(settings), _partition(region)

@@ -81,7 +81,7 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
 def test_the_examples_of_users_tests_run_with_the_plugin_of_the_wheel(
     python: Path, tmp_path: Path, name: str, passed: int
 ) -> None:
-    """In a folder of their own, as in a user's repository, where warnings are errors: pytest finds the fixtures by the wheel's entry point."""
+    """In a folder of their own, as in a user's repository, where warnings are errors; the fixtures come by the wheel's entry point."""
     for file in (f"{name.replace('_', '-')}.json", f"test_{name}.py"):
         shutil.copy(ROOT / "examples" / file, tmp_path)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_"))}

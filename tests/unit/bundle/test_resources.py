@@ -33,7 +33,8 @@ def test_every_rule_holds_for_every_target(bundle: Bundle) -> None:
 def test_there_is_all_that_a_deployment_needs(bundle: Bundle) -> None:
     kinds = {kind: set(found) for kind, found in bundle.content["resources"].items()}
     assert kinds == {
-        "jobs": {"maintenance", "orders", "shipments", "watch"}, "apps": {"dashboard"}, "schemas": {"kafka_s3"}, "volumes": {"files"},
+        "jobs": {"maintenance", "orders", "shipments", "states", "watch"}, "apps": {"dashboard"},
+        "schemas": {"kafka_s3"}, "volumes": {"files"},
         "secret_scopes": {"secrets", "dashboard_secrets"},
     }  # fmt: skip
     assert {target for target in read_yaml(ROOT / "databricks.yml")["targets"]} == set(TARGETS)

@@ -470,8 +470,15 @@ TRANSFORMS: dict[tuple[str, str], list[Example]] = {
     ],
     (
         "`Drop`, `ExtractTopic`, `MessageTimestampRouter`, `TombstoneHandler` (Confluent)",
-        "by their documents: they are not open source. `JSON_PATH` takes paths of names",
+        "by their documents: they are not open source. `JSON_PATH` takes paths of names. "
+        "`TombstoneHandler` has one more behavior, ours: "
+        '`rewrite` makes a tombstone the record `{"__deleted": "true"}` ([state tables](state.md))',
     ): [
+        Example(
+            transform("TombstoneHandler", package=CONFLUENT, behavior="rewrite"),
+            [None, value(n=1)],
+            [{"__deleted": "true"}, {"n": 1}],
+        ),
         Example(
             transform("ExtractTopic$Value", package=CONFLUENT, field="$.a.b", field__format="JSON_PATH"),
             [value(a={"b": "other"})],

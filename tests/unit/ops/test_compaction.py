@@ -22,10 +22,11 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.objects.merging import MergeRefused, digest_rows, merge_objects
 from kafka_s3.objects.readers import avro_rows, sliced
-from kafka_s3.ops.compaction import Compaction, NotTaken, compaction_of, forecast_of
+from kafka_s3.ops.compaction import Compaction, compaction_of, forecast_of
 from kafka_s3.ops.explain.answer import Outcome
 from kafka_s3.ops.explain.inquiry import explain
 from kafka_s3.ops.restore.files import logged_files, named_files
+from kafka_s3.ops.rewrites import NotTaken
 from kafka_s3.run.wiring.pipeline import object_names
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World

@@ -10,7 +10,7 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.ops.doctor.diagnosis import check_rules
 from kafka_s3.ops.doctor.findings import CheckStatus, worst
-from kafka_s3.ops.policies import lifecycle_rules, sink_policy, transition_of
+from kafka_s3.ops.policies import lifecycle_rules, rewriting_policy, sink_policy, transition_of
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.store import LifecycleRule
 from tests.support.memory_world import BASE, settings_of
@@ -143,3 +143,16 @@ def test_glue_and_notifications_have_rights_of_their_own() -> None:
     queue = {**config, "notification.class": "sqs", "notification.target": "https://sqs.us-west-2.amazonaws.com/1/told"}
     (notify,) = (one for one in sink_policy(settings_of(queue))["Statement"] if one["Sid"] == "Notify")
     assert notify["Resource"] == ["arn:aws:sqs:us-west-2:*:told"]
+
+
+def test_only_a_sink_whose_objects_are_rewritten_deletes_objects_of_data() -> None:
+    settings = settings_of({"flush.size": "1"})
+    plain = sink_policy(settings)["Statement"]
+    *same, rewrites = rewriting_policy(settings)["Statement"]
+    assert same == plain
+    assert rewrites["Action"] == ["s3:DeleteObject"]
+    assert rewrites["Resource"] == [
+        "arn:aws:s3:::bucket/topics/orders/*",
+        "arn:aws:s3:::bucket/_kafka_s3/orders/rewrites/*",
+        "arn:aws:s3:::bucket/_kafka_s3/orders/dead-letters/*",
+    ]

@@ -147,6 +147,7 @@ PAGES: Final = (
         Chapter("Null values, keys and headers", (_G.RECORDS,)),
         Chapter("Delta tables", (_G.DELTA,), (), "What a table is for: [Delta tables](delta.md)."),
         Chapter("Iceberg tables", (_G.ICEBERG,), (), "Which format for whom, and what tables do: [tables](tables.md)."),
+        Chapter("State tables", (_G.STATE,), (), "The newest value of every key: [state tables](state.md)."),
     )),
     Page("configuration-bucket.md", "Bucket, credentials, encryption", "which bucket, with which credentials, encryption and retries", (
         Chapter("S3", (_G.STORAGE,), ("state.prefix", "s3.upload.threads")),

@@ -80,6 +80,7 @@ class OptionGroup(StrEnum):
     OURS = "Additions of kafka-s3"
     DELTA = "Delta tables"
     ICEBERG = "Iceberg tables"
+    STATE = "State tables"
     BLOCK_GZIP = "Block-GZIP"
     CLOUD = "Managed cloud spelling"
     PLUGIN = "Plugins"

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.java.numbers import hash_order, narrow, parse_double, wrapped
+from kafka_s3.connect.naming.state_terms import DELETED
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, StructColumns
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
@@ -650,7 +651,6 @@ WITHIN: Final = {
     "updateDescription": "updateDescription",
 }
 """Where fields are that are named without their struct; all others are in `source`."""
-DELETED: Final = "__deleted"
 STRING: Final = ConnectSchema(SchemaType.STRING)
 
 

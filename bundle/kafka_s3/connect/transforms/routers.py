@@ -17,6 +17,7 @@ import numpy.typing as npt
 from kafka_s3.connect.java.numbers import object_text
 from kafka_s3.connect.java.regex import replaced_first
 from kafka_s3.connect.java.simple_dates import SimpleDates
+from kafka_s3.connect.naming.state_terms import DELETED
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP, Nulls
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
@@ -120,7 +121,10 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class TombstoneHandler:
-    """What becomes of null values (`behavior`): ignore and warn drop the record, fail refuses it."""
+    """What becomes of null values (`behavior`): ignore and warn drop the record, fail refuses it.
+
+    With rewrite, which is ours, it gets the value that Debezium gives a deletion, so that it has a row and coordinates like any other.
+    """
 
     behavior: str
 
@@ -130,6 +134,8 @@ class TombstoneHandler:
         coordinates = f"{record.topic}-{record.partition} offset {record.offset}"
         if self.behavior == "fail":
             raise Refused(f"A tombstone record was found at {coordinates}.")
+        if self.behavior == "rewrite":
+            return replace(record, value={DELETED: "true"}, value_schema=None)
         if self.behavior == "warn":
             _log.warning("The tombstone record at %s is dropped.", coordinates)
         return None

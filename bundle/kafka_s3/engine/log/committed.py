@@ -29,13 +29,15 @@ _RECORDS: Final = frozenset({Role.VALUE, Role.KEY})
 class CommittedFile:
     """A file of records: its object of values, None where it holds tombstones only; that of its keys, None without; and its entry.
 
-    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
+    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count. Of
+    the offsets before that as many are `erased`.
     """
 
     entry: int
     values: DataFile | None
     keys: DataFile | None
     until: int | None = None
+    erased: int = 0
 
     @property
     def facts(self) -> DataFile:
@@ -47,9 +49,9 @@ class CommittedFile:
     @property
     def rows(self) -> int:
         """How many of its first records are meant: the n-th has the first offset and n, or a later one."""
-        return (
-            self.facts.records if self.until is None else min(self.until - self.facts.first_offset, self.facts.records)
-        )
+        if self.until is None:
+            return self.facts.records
+        return min(max(self.until - self.facts.first_offset - self.erased, 0), self.facts.records)
 
 
 def committed_files(
@@ -83,7 +85,7 @@ def _file(parts: Mapping[Role, LiveObject]) -> CommittedFile:
     one = values or keys
     assert one is not None
     value_file, key_file = (part.file if part is not None else None for part in (values, keys))
-    return CommittedFile(one.version, value_file, key_file, one.until)
+    return CommittedFile(one.version, value_file, key_file, one.until, one.erased)
 
 
 class _Stretch:

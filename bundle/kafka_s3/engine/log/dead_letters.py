@@ -30,12 +30,13 @@ TOGETHER: Final = 20
 
 
 class LetterState(StrEnum):
-    """What became of a dead letter. `READ_AGAIN`: the position was moved back before its record."""
+    """What became of a dead letter. `READ_AGAIN`: the position was moved back before its record. `ERASED`: its content is gone."""
 
     OPEN = "open"
     REPLAYED = "replayed"
     RESOLVED = "resolved"
     READ_AGAIN = "read again"
+    ERASED = "erased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,18 @@ class Ledger:
         state = LetterState.REPLAYED if entry.files else LetterState.RESOLVED
         for tp, offsets in entry.resolved.items():
             self._settle(tp, Settled(entry.version, state, offsets, entry.reason))
+        for tp, offsets in entry.erased.items():
+            self._erase(tp, Settled(entry.version, LetterState.ERASED, offsets))
+        before = {swap.by: self.files.pop(key) for swap in entry.swaps for key in swap.keys if key in self.files}
         for file in entry.files:
             if file.role is Role.DEAD_LETTER:
-                self.files[file.key] = LetterFile(file, entry.version, committed_ms(entry))
+                first = before.get(file.key)
+                made = (first.entry, first.committed_ms) if first else (entry.version, committed_ms(entry))
+                self.files[file.key] = LetterFile(file, *made)
+
+    def _erase(self, tp: TopicPartition, erased: Settled) -> None:
+        """Whatever became of the letters before: nobody is to read them again."""
+        self.settled.setdefault(tp, []).insert(0, erased)
 
     def _settle(self, topic_partition: TopicPartition, settled: Settled) -> None:
         self.settled.setdefault(topic_partition, []).append(settled)

@@ -71,7 +71,8 @@ class WaitingFile:
 class Swap:
     """Objects of a topic-partition, `keys` in the order of their records, in whose place is one other, `by`; blank: nothing is left.
 
-    `records` are the originals'; `digest` is that of the records of `by`, whatever their order, blank where there are none.
+    `records` are the originals'; `digest` is that of the records of `by`, whatever their order, blank where there are none. `dropped` are
+    the rows of the originals, from 0, that `by` does not hold, or holds without any content (dead letters).
     """
 
     topic_partition: TopicPartition
@@ -79,6 +80,20 @@ class Swap:
     by: str
     records: int
     digest: str = ""
+    dropped: OffsetSet = field(default_factory=OffsetSet)
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What the log keeps of an erasure beside its offsets: when it was asked for, a salt, a hash of the salt and each subject, and how many
+    records and dead letters of each topic-partition are gone. Never a key or a value.
+    """
+
+    asked_at: str
+    salt: str
+    subjects: tuple[str, ...]
+    records: Mapping[TopicPartition, int] = field(default_factory=dict)
+    letters: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +107,8 @@ class CommitEntry:
     that it moves to its files or, with no files and a `reason`, to the skipped ones, so its counts of dead letters are negative.
 
     An entry of kind rewrite reads and writes no record, so that its totals are zero: its `files` take the place of others as `swaps` say,
-    and `erased` are the offsets whose records are in no object any more. `deleted` are earlier entries of that kind whose originals are
-    gone.
+    and `erased` are the offsets whose records are in no object any more, as far as they are known. `erasure` says why. `deleted` are
+    earlier entries of that kind whose originals are gone.
     """
 
     version: int
@@ -117,6 +132,7 @@ class CommitEntry:
     swaps: tuple[Swap, ...] = ()
     erased: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
     deleted: tuple[int, ...] = ()
+    erasure: Erasure | None = None
 
     @property
     def form(self) -> int:
@@ -169,6 +185,8 @@ class CommitEntry:
                 "deleted": self.deleted,
                 "reason": self.reason,
             }
+            if self.erasure is not None:
+                document["erasure"] = _erasure_document(self.erasure)
         if self.waiting:
             document["waiting"] = [{"version": one.version, **file_document(one.file)} for one in self.waiting]
         return json.dumps(document, separators=(",", ":")).encode()
@@ -215,6 +233,7 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
         swaps=tuple(_swap(swap) for swap in document.get("swaps", ())),
         erased={tp: _offsets(ranges) for tp, ranges in _flat(document.get("erased", {})).items()},
         deleted=tuple(document.get("deleted", ())),
+        erasure=_erasure(document["erasure"]) if "erasure" in document else None,
     )
 
 
@@ -222,12 +241,24 @@ def swap_document(swap: Swap) -> dict[str, Any]:
     """A swap in its JSON form."""
     topic, partition = swap.topic_partition
     plain = {name: getattr(swap, name) for name in ("keys", "by", "records", "digest")}
-    return {"topic": topic, "partition": partition} | plain
+    dropped = {"dropped": swap.dropped.ranges} if swap.dropped.ranges else {}
+    return {"topic": topic, "partition": partition} | plain | dropped
 
 
 def _swap(document: dict[str, Any]) -> Swap:
     plain = {name: document[name] for name in ("by", "records", "digest")}
-    return Swap(TopicPartition(document["topic"], document["partition"]), tuple(document["keys"]), **plain)
+    of, dropped = TopicPartition(document["topic"], document["partition"]), _offsets(document.get("dropped", ()))
+    return Swap(of, tuple(document["keys"]), **plain, dropped=dropped)
+
+
+def _erasure_document(erasure: Erasure) -> dict[str, Any]:
+    counts = {name: _by_topic(getattr(erasure, name)) for name in ("records", "letters")}
+    return {"asked_at": erasure.asked_at, "salt": erasure.salt, "subjects": erasure.subjects} | counts
+
+
+def _erasure(document: dict[str, Any]) -> Erasure:
+    counts = {name: _flat(document[name]) for name in ("records", "letters")}
+    return Erasure(document["asked_at"], document["salt"], tuple(document["subjects"]), **counts)
 
 
 FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile))

@@ -52,7 +52,8 @@ class LogState:
     """What the log says after its last entry. A blank topic id: the topic was looked for, and was not in Kafka yet.
 
     `replaced` are the originals that are to be deleted, by the version of the entry of kind rewrite that replaced them. Where a position
-    goes back they are left alone: what is read again may get their keys. `rewritten`: some entry was of that kind.
+    goes back they are left alone: what is read again may get their keys. `rewritten`: some entry was of that kind. `erased` are offsets
+    that are not written once more, whoever reads them again.
     """
 
     version: int = -1
@@ -63,6 +64,7 @@ class LogState:
     cluster_id: str = ""
     replaced: Mapping[int, Replaced] = field(default_factory=dict)
     rewritten: bool = False
+    erased: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
 
     def after(self, entry: CommitEntry) -> LogState:
         """The state after one more entry."""
@@ -75,7 +77,14 @@ class LogState:
             cluster_id=entry.cluster_id or self.cluster_id,
             replaced=self._replaced_after(entry),
             rewritten=self.rewritten or entry.kind is EntryKind.REWRITE,
+            erased=self._erased_after(entry),
         )
+
+    def _erased_after(self, entry: CommitEntry) -> Mapping[TopicPartition, OffsetSet]:
+        """Of a topic that was recreated other records have these offsets."""
+        new = {topic for topic, id_ in entry.topic_ids.items() if id_ and self.is_recreated(topic, id_)}
+        left = {tp: offsets for tp, offsets in self.erased.items() if tp.topic not in new} if new else self.erased
+        return {**left, **{tp: left.get(tp, OffsetSet()).plus(more) for tp, more in entry.erased.items()}}
 
     def _replaced_after(self, entry: CommitEntry) -> Mapping[int, Replaced]:
         new = {topic for topic, id_ in entry.topic_ids.items() if id_ and self.is_recreated(topic, id_)}
@@ -112,6 +121,8 @@ def checkpoint_json(state: LogState, last: CommitEntry) -> bytes:
     }
     if state.rewritten:
         document["replaced"] = [one.document(version) for version, one in state.replaced.items()]
+    if state.erased:
+        document["erased"] = [[*tp, offsets.ranges] for tp, offsets in state.erased.items()]
     return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -124,13 +135,17 @@ def read_checkpoint(content: bytes, *, key: str) -> tuple[LogState, CommitEntry]
         last = read_entry(json.dumps(document["last"]).encode(), key=key)
         totals = Totals(**document["totals"])
         replaced = {one["version"]: Replaced.of(one) for one in document.get("replaced", ())}
+        erased = {
+            TopicPartition(topic, partition): OffsetSet(tuple((first, last) for first, last in ranges))
+            for topic, partition, ranges in document.get("erased", ())
+        }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(
             f"Checkpoint {key} is damaged ({type(error).__name__}: {error}). Delete it: the commit entries say the same."
         ) from error
     state = LogState(
         whole.version, whole.epoch, dict(whole.progress), dict(whole.topic_ids), totals, whole.cluster_id,
-        replaced, rewritten="replaced" in document,
+        replaced, rewritten="replaced" in document, erased=erased,
     )  # fmt: skip
     return state, last
 
@@ -300,13 +315,15 @@ class LogFold:
 class LiveObject:
     """An object that holds records which count, and the entry that names it, with its time.
 
-    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
+    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count. Of
+    the offsets before that as many are `erased`.
     """
 
     file: DataFile
     version: int
     committed_at: str
     until: int | None = None
+    erased: int = 0
 
 
 def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
@@ -317,7 +334,9 @@ def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
     """
     fold, live = LogFold(), dict[str, LiveObject]()
     by_partition: dict[TopicPartition, set[str]] = {}
+    erased: dict[TopicPartition, OffsetSet] = {}
     for entry in entries:
+        erased |= {tp: erased.get(tp, OffsetSet()).plus(more) for tp, more in entry.erased.items()}
         for event in fold.add(entry):
             own = by_partition.setdefault(event.topic_partition, set())
             if isinstance(event, Segment):
@@ -328,7 +347,14 @@ def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
                 _cut_live(live, own, event)
             elif event.cause == UNPUBLISHED:
                 _lose_live(live, own, event)
-    return live
+    return {key: _with_erased(one, erased) for key, one in live.items()} if erased else live
+
+
+def _with_erased(one: LiveObject, erased: Mapping[TopicPartition, OffsetSet]) -> LiveObject:
+    offsets = erased.get(one.file.topic_partition)
+    if offsets is None or one.until is None:
+        return one
+    return replace(one, erased=len(offsets.since(one.file.first_offset).before(one.until)))
 
 
 def _add_live(

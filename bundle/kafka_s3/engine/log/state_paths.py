@@ -9,6 +9,8 @@ from typing import Final
 from kafka_s3.connect.naming.keys import DataKeys, ObjectKey
 from kafka_s3.model.offsets import TopicPartition
 
+_REWRITTEN: Final = r"(?:-\d{10,}\.[0-9a-f]{8})?"
+"""What the name of a dead letter file has behind its offset where it takes the place of another."""
 _OPEN_STATE: Final = re.compile(r"([0-9]{10,19})-[0-9]{20}-[^/]+")
 
 
@@ -55,7 +57,9 @@ class StatePaths:
     def dead_letters_owner(self, key: str) -> TopicPartition | None:
         """The topic-partition of a dead letter file, None for any other key."""
         found = re.fullmatch(
-            r"([^/]+)/\1\+(\d+)\+\d{10,}\.jsonl\.gz", key.removeprefix(f"{self.root}dead-letters/"), re.ASCII
+            rf"([^/]+)/\1\+(\d+)\+\d{{10,}}{_REWRITTEN}\.jsonl\.gz",
+            key.removeprefix(f"{self.root}dead-letters/"),
+            re.ASCII,
         )
         return None if found is None or not key.startswith(self.root) else TopicPartition(found[1], int(found[2]))
 
@@ -140,7 +144,7 @@ class DeadLetterKeys(DataKeys):
 
     def read(self, key: str, topic: str) -> ObjectKey | None:
         """Topic, partition and offset, joined by `+`."""
-        found = re.fullmatch(rf"{re.escape(topic)}\+(\d+)\+(\d+)(\.jsonl\.gz)", key.rpartition("/")[2])
+        found = re.fullmatch(rf"{re.escape(topic)}\+(\d+)\+(\d+){_REWRITTEN}(\.jsonl\.gz)", key.rpartition("/")[2])
         return None if found is None else ObjectKey(TopicPartition(topic, int(found[1])), "", int(found[2]), found[3])
 
     def is_foreign(self, key: str, topic: str) -> bool:

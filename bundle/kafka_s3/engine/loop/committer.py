@@ -24,7 +24,7 @@ from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.model.errors import CommitError, Fenced, KafkaUnavailable, OffsetsLost, SinkError, StorageError
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, Source
 from kafka_s3.model.tasks import Assignment, Delivery, reports_of
 from kafka_s3.store.store import ObjectStore, abort_uploads
@@ -189,7 +189,7 @@ class Committer:
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """Makes files again whose uploads are gone: of entries of some kinds by `remakes`, all others from Kafka. `lost`: fail, or gap, under
-    which what cannot be made is lost (`behavior.on.lost.offsets`).
+    which what cannot be made is lost (`behavior.on.lost.offsets`). What is `erased` by now is not read again.
     """
 
     brokers: Brokers
@@ -197,6 +197,7 @@ class Recovery:
     store: ObjectStore
     lost: str
     remakes: Mapping[EntryKind, Remake] = field(default_factory=dict)
+    erased: Callable[[], Mapping[TopicPartition, OffsetSet]] = dict
 
     def __call__(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
         """The files of an entry, made again. Raises OffsetsLost, CommitError, KafkaUnavailable."""
@@ -228,6 +229,7 @@ class Recovery:
                 close=file.reason,
                 only=file,
                 data_key=_values_of(file, entry).key,
+                erased=self.erased().get(file.topic_partition, OffsetSet()),
             )
             (report,) = reports_of(self.source.read([wanted]))
             if [again.records for again in report.files] != [file.records]:

@@ -50,7 +50,7 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.files import DeadLetterCount, Reason, Totals, counted
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, RoundSummary, Source, Start, TopicBacklog
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
 from kafka_s3.model.timing import Requests
@@ -111,7 +111,7 @@ class Sink:
         self._outage = Outage(behaviour.lost, observer, clock_ms, self.failures.is_final)
         self.committer = Committer(
             log,
-            Recovery(brokers, source, store, behaviour.lost, remakes or {}),
+            Recovery(brokers, source, store, behaviour.lost, remakes or {}, lambda: log.state.erased),
             followers,
             observer,
             self._phases,
@@ -259,8 +259,17 @@ class Sink:
     def _equipped(self, wave: Iterable[Assignment]) -> list[Assignment]:
         """The assignments with what all of them need."""
         epoch = self.log.state.epoch if self.open_states is not None and self.open_states.keeps else None
-        most, apart = self.behaviour.max_files, self.failures.takes_along
-        return [replace(one, max_files=most, keep=epoch, apart=apart(one.topic_partition)) for one in wave]
+        most, apart, erased = self.behaviour.max_files, self.failures.takes_along, self.log.state.erased
+        return [
+            replace(
+                one,
+                max_files=most,
+                keep=epoch,
+                apart=apart(one.topic_partition),
+                erased=erased.get(one.topic_partition, OffsetSet()).since(one.start),
+            )
+            for one in wave
+        ]
 
     def _read(self, wave: Sequence[Assignment]) -> list[TaskOutcome]:
         """How the assignments of a wave ended."""

@@ -378,8 +378,10 @@ class _Task:
         self._read += len(batch)
         self._read_bytes += batch.nbytes
         offsets = batch.column("offset").to_numpy()
-        recorded = self._assignment.recorded.mask(offsets)
-        self._write(batch.filter(pa.array(~recorded)) if recorded.any() else batch, now_ms)
+        recorded, erased = self._assignment.recorded.mask(offsets), self._assignment.erased.mask(offsets)
+        self._bad.note_dropped(offsets[erased & ~recorded].tolist())
+        left_out = recorded | erased
+        self._write(batch.filter(pa.array(~left_out)) if left_out.any() else batch, now_ms)
         frontier, written = self._writer.frontier, self._writer.written
         self._counter.add(offsets, frontier=frontier, written=written)
         self._bad.count_skipped(frontier=frontier, written=written)

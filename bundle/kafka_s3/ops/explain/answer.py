@@ -32,6 +32,7 @@ _OTHERS: Final[Mapping[Reason, str]] = {
     Reason.FLUSH_NOW: "flush.now: what was open was closed by hand (kafka-s3 flush, or --flush)",
     Reason.LOST_OFFSETS: "behavior.on.lost.offsets: what follows was no longer in Kafka; the file holds what was read before",
     Reason.COMPACTION: "compaction: it was made from objects of its directory that followed one another",
+    Reason.ERASURE: "erasure: it was made from another object, without records that were erased",
     Reason.DEAD_LETTER: "dead_letter: each task closes its own file of dead letters",
 }
 _SETTING: Final[Mapping[Reason, str]] = {Reason.ROTATE_INTERVAL: "block.gzip.file.interval.ms"}
@@ -51,6 +52,7 @@ class Outcome(StrEnum):
     NOT_IN_KAFKA = "not in Kafka yet"
     LOST = "lost"
     REPLACED = "replaced"
+    ERASED = "erased"
     STATE = "state"
     UNKNOWN = "unknown"
 

@@ -23,7 +23,7 @@ from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFil
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Reason, Role, counted
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.model.timing import iso_time, now_ms
 from kafka_s3.ops.explain.answer import Account, Answer, Outcome, object_facts, open_rules
@@ -53,6 +53,7 @@ class OffsetAccounts:
     known: set[TopicPartition] = field(default_factory=set)
     ledger: Ledger = field(default_factory=Ledger)
     _fold: LogFold = field(default_factory=LogFold)
+    _erased: bool = False
 
     @property
     def frontier(self) -> int | None:
@@ -75,6 +76,10 @@ class OffsetAccounts:
                 self._reset(event)
             elif isinstance(event, Gap) and event.first <= self.offset <= event.last:
                 self._add_gap(entry, event)
+        if self.offset in entry.erased.get(self.topic_partition, OffsetSet()):
+            self._supersede()
+            self._erased = True
+            self._account(entry, Outcome.ERASED, f"the record was erased, as {entry.driver} asked")
 
     def current(self) -> Account | None:
         """The last account that still counts."""
@@ -90,6 +95,9 @@ class OffsetAccounts:
             self._account(entry, Outcome.OBJECT if files else Outcome.SKIPPED, text, files)
         elif segment.start <= self.offset < segment.until:
             text = f"offsets {segment.start} to {segment.until - 1} were committed with it"
+            if self._erased:
+                self._account(entry, Outcome.ERASED, f"{text}; the record had been erased, and was left out")
+                return
             if files:
                 self._account(entry, Outcome.OBJECT, text, files)
                 return
@@ -105,14 +113,15 @@ class OffsetAccounts:
             self.found = [replace(one, current=False) if one is account else one for one in self.found]
             made = (file for file in entry.files if self._reaches(file))
             left = tuple(file for file in account.files if file.key not in {key for s in entry.swaps for key in s.keys})
-            text = f"objects were made one ({entry.reason}), {event.swap.by} from {len(keys)}"
+            made_one = f"objects were made one ({entry.reason}), {event.swap.by} from {len(keys)}"
+            text = made_one if entry.erasure is None else f"other records of its object were erased ({event.swap.by})"
             self._account(entry, account.outcome, text, (*made, *left))
 
     def _reset(self, reset: Reset) -> None:
         if reset.goes_back and self.offset in reset.to_read:
             self._supersede()
         if reset.recreated:
-            self.start = None
+            self.start, self._erased = None, False
         else:
             self.start = reset.frontier if self.start is None else min(self.start, reset.frontier)
 
@@ -198,7 +207,7 @@ class OffsetInquiry:
     def _committed(self, account: Account, accounts: OffsetAccounts, bounds: Bounds | None) -> Answer:
         """An offset that an entry accounts for. Which of several objects it is in, the pipeline says, if Kafka has the record."""
         tp, offset, text = accounts.topic_partition, accounts.offset, f"Commit entry {account.entry}: {account.text}."
-        if account.outcome is Outcome.GAP or not self._can_ask(offset, bounds):
+        if account.outcome in (Outcome.GAP, Outcome.ERASED) or not self._can_ask(offset, bounds):
             sure = account.outcome is not Outcome.OBJECT or _is_sure(account.files, offset)
             either = " It is in one of these objects, or there was no record."
             return Answer(account.outcome, text if sure else text + either)
@@ -381,7 +390,9 @@ def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: State
 
 def _replaced(entry: CommitEntry, before: Account, by: str) -> Account:
     """What became of an object whose place another takes."""
-    text = f"{entry.reason}: its records are in {by} from here on, and it is deleted once rewrite.grace.ms is over"
+    where = f"its records are in {by} from here on" if by else "nothing takes its place"
+    but = ", but for those that were erased" if by and entry.erasure is not None else ""
+    text = f"{entry.reason}: {where}{but}, and it is deleted once rewrite.grace.ms is over"
     return Account(entry.version, entry.committed_at, Outcome.REPLACED, text, before.files[:1])
 
 

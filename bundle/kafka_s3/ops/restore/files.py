@@ -20,7 +20,7 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Replacement, Reset, Segment
 from kafka_s3.engine.log.spill import TemporaryDatabase
 from kafka_s3.model.files import ROLES, DataFile, Role
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.objects.block_gzip_form import Framing
 from kafka_s3.objects.readers import ObjectUnreadable, StoredObject, rows_of
@@ -246,6 +246,7 @@ class RestoreSelection:
         return cut if skip == cut.skip else replace(cut, skip=skip)
 
 
+NONE: Final = OffsetSet()
 _TABLES: Final = """
 CREATE TABLE files (id INTEGER PRIMARY KEY, topic TEXT, partition INT, directory TEXT, first INT, last INT, until INT, file BLOB,
   key TEXT);
@@ -306,13 +307,19 @@ class FileTable:
         for key in keys:
             self._db.execute("DELETE FROM files WHERE key = ?", (key,))
 
-    def cut_at(self, tp: TopicPartition, offset: int) -> None:
-        """What is at or behind the offset is not wanted of the files so far: the n-th row is at the first offset and n, or later."""
+    def cut_at(self, tp: TopicPartition, offset: int, erased: OffsetSet = NONE) -> None:
+        """What is at or behind the offset is not wanted of the files so far: the n-th row is at the first offset and n, or later. What is
+        `erased` is in none of them.
+        """
         self._db.execute(f"DELETE FROM files WHERE {_OF} AND first >= ?", (*tp, offset))
         self._db.execute(
             f"UPDATE files SET until = min(? - first, coalesce(until, ? - first)) WHERE {_OF} AND last >= ?",
             (offset, offset, *tp, offset),
         )
+        query = f"SELECT id, first FROM files WHERE {_OF} AND last >= ?"
+        for number, first in self._db.execute(query, (*tp, offset)).fetchall() if erased.ranges else ():
+            rows = offset - first - len(erased.since(first).before(offset))
+            self._db.execute("UPDATE files SET until = min(until, ?) WHERE id = ?", (rows, number))
 
     def cut_apart(self) -> None:
         """Of files of one directory that overlap, the earlier one ends where the later begins."""
@@ -411,7 +418,9 @@ def logged_files(
     Each record is in one of them: what was read again, or was of a topic before it was recreated, is left out.
     """
     fold, files, letters = LogFold(), FileTable(), dict[TopicPartition, int]()
+    erased: dict[TopicPartition, OffsetSet] = {}
     for entry in entries:
+        erased |= {tp: erased.get(tp, NONE).plus(more) for tp, more in entry.erased.items()}
         for event in fold.add(entry):
             tp = event.topic_partition
             if not wants(tp):
@@ -422,7 +431,7 @@ def logged_files(
             elif isinstance(event, Replacement):
                 files.replace(event.swap.keys)
             elif isinstance(event, Reset) and event.goes_back:
-                files.cut_at(tp, event.frontier)
+                files.cut_at(tp, event.frontier, erased.get(tp, NONE))
             elif isinstance(event, Gap) and event.cause == UNPUBLISHED:
                 files.remove(tp, event.first, last=event.last)
         if entry.kind is EntryKind.REWRITE:  # an object and its sidecars are of several swaps

@@ -527,8 +527,16 @@ class Bucket:
             for file in segment.files:
                 if file.role is not Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
                     continue
+                file = self._in_its_place(file, segment.version)
                 if self.selection.takes(segment) or (file.last_offset >= span.low and file.first_offset < span.high):
                     self._read_letters(file, segment)
+
+    def _in_its_place(self, file: DataFile, version: int) -> DataFile:
+        """A dead letter file, or the one without what was erased that took its place."""
+        for event in self.claims.replacements.get(file.topic_partition, ()):
+            if event.version > version and file.key in event.swap.keys and event.file is not None:
+                file = event.file
+        return file
 
     def forget_dead_letters(self, tp: TopicPartition) -> None:
         """A topic-partition is done: its dead letters leave the memory."""
@@ -775,7 +783,7 @@ class PartitionAudit:
             assert file is not None
             if not self._bucket.selection.touches(file.first_offset, file.last_offset):
                 continue
-            if not self._claims.replaced.since(file.key, event.version):
+            if file.role is not Role.DEAD_LETTER and not self._claims.replaced.since(file.key, event.version):
                 about = Segment(
                     self._tp, event.version, event.committed_at, file.first_offset, file.last_offset + 1, (file,)
                 )
@@ -826,7 +834,7 @@ class PartitionAudit:
         start, until = self._span.start, self._span.until
         start = min(begin, start) if self._span.first == next(self._claims.segments.of(self._tp)).identity else start
         gaps = gaps_within(self._claims.gaps, self._tp, start, until=until)
-        return PartitionTally(self._tp, start, until, gaps=gaps, twice=twice)
+        return PartitionTally(self._tp, start, until, gaps=gaps, twice=twice, erased=self._claims.erased[self._tp])
 
     def _check_head(self, until: int) -> None:
         """Whether Kafka's log reaches as far as the commit log, where the selection does."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -280,7 +281,7 @@ class Claims:
     """Everything the log claims; `add` takes one entry after the other.
 
     `epochs` are the entries with which epochs begin, each with its epoch; `waiting` are uploads of files of earlier entries that the last
-    one still has to complete, by key; `replacements` are the objects that were made from others.
+    one still has to complete, by key; `replacements` are the objects that were made from others; `erased` counts records and dead letters.
     """
 
     entries: int = 0
@@ -294,6 +295,7 @@ class Claims:
     waiting: dict[str, Upload] = field(default_factory=dict)
     replaced: ReplacedKeys = field(init=False)
     replacements: dict[TopicPartition, list[Replacement]] = field(default_factory=dict)
+    erased: Counter[TopicPartition] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     fold: LogFold = field(default_factory=LogFold)
     _epoch: int = 0
@@ -324,6 +326,8 @@ class Claims:
         self._epoch = entry.epoch
         for file in entry.files:
             self.keys.add(file.key, version)
+        for counts in (entry.erasure.records, entry.erasure.letters) if entry.erasure is not None else ():
+            self.erased.update(counts)
         for event in self.fold.add(entry):
             if isinstance(event, Segment):
                 self._add_segment(event, entry)
@@ -374,11 +378,12 @@ class Claims:
     def _add_replacement(self, event: Replacement) -> None:
         for key in event.swap.keys:
             self.replaced.add(key, event.version)
-        if event.file is None or event.file.records != event.swap.records:
-            held = 0 if event.file is None else event.file.records
+        held = 0 if event.file is None else event.file.records
+        redacted = event.file is not None and event.file.role is Role.DEAD_LETTER
+        if held != event.swap.records - (0 if redacted else len(event.swap.dropped)):
             text = f"It puts an object of {held} records in the place of others with {event.swap.records}."
             self._complain(event.version, text)
-        else:
+        elif event.file is not None:
             self.replacements.setdefault(event.topic_partition, []).append(event)
 
     def _complain(self, version: int, text: str) -> None:
@@ -427,7 +432,8 @@ def claimed_twice(claims: Claims) -> Iterator[Finding]:
 def sums(entry: CommitEntry) -> list[str]:
     """Where an entry's totals are not the sums of its parts."""
     totals, data = entry.totals, counted(entry.files) if entry.kind is not EntryKind.REWRITE else []
-    letters = [file for file in entry.files if file.role is Role.DEAD_LETTER]
+    of_records = entry.kind is EntryKind.DATA
+    letters = [file for file in entry.files if of_records and file.role is Role.DEAD_LETTER]
     dead = sum(count.count for count in entry.dead_letters.values())
     compared = {
         "totals.read and written + dead letters + skipped": (totals.read, totals.written + totals.dead_letters + totals.skipped),
@@ -435,7 +441,7 @@ def sums(entry: CommitEntry) -> list[str]:
         "totals.dead_letters and its counts": (totals.dead_letters, dead),
         "its dead letter counts and their stages": (dead, sum(sum(c.stages.values()) for c in entry.dead_letters.values())),
         "its dead letter counts and its dead letter files": (
-            dead if entry.kind is EntryKind.DATA else 0, sum(file.records for file in letters)),
+            dead if of_records else 0, sum(file.records for file in letters)),
         "totals.skipped and its counts": (totals.skipped, sum(entry.skipped.values())),
         "totals.files and its files": (totals.files, len(data)),
         "totals.bytes and the bytes of its files": (totals.bytes, sum(file.bytes for file in data)),

@@ -44,7 +44,7 @@ class PartitionTally:
     `kafka` are records found in Kafka (None: not asked); `without_record` offsets at which Kafka has none: transaction markers and what
     compaction removed; `retention` offsets before Kafka's log start, checked from log and objects alone; `gaps` offsets by the cause that
     the log gives; `compared` records whose value was compared; `twice` records that were written, and written once more after the position
-    was set back, as far as the earlier objects are there.
+    was set back, as far as the earlier objects are there; `erased` records and dead letters whose content is gone, as was asked for.
     """
 
     topic_partition: TopicPartition
@@ -61,6 +61,7 @@ class PartitionTally:
     read: int = 0
     compared: int = 0
     twice: int = 0
+    erased: int = 0
 
 
 @dataclass(frozen=True, slots=True)

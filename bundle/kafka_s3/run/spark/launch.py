@@ -65,6 +65,7 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import task_plan
 from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.run.wiring.state import kept_by_sink
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka_s3.followers.delta.maintain import Chores
+    from kafka_s3.followers.state import StateTables
 
 BUCKET: Final = "delta.spark.bucket.url"
 WIDENING: Final = "delta.enableTypeWidening"
@@ -122,18 +124,18 @@ class SparkCatalog:
 
     def location(self, name: TableName) -> str | None:
         """Where the table of that name lies, None where there is none. Raises TableError."""
-        with _errors(name):
+        with spark_errors(name):
             table = self._table(name)
             return None if table is None else str(_detail(table)["location"])
 
     def register(self, name: TableName, location: str) -> None:
         """Gives the Delta table at a location that name, unless the name is taken. Raises TableError."""
-        with _errors(name):
+        with spark_errors(name):
             self._spark.sql(f"CREATE TABLE IF NOT EXISTS {name.sql} USING DELTA LOCATION {_literal(location)}")
 
     def state(self, name: TableName) -> SparkState | None:
         """The table as it is, None where there is none. Raises TableError."""
-        with _errors(name):
+        with spark_errors(name):
             table = self._table(name)
             if table is None:
                 return None
@@ -143,14 +145,14 @@ class SparkCatalog:
 
     def sinks(self, name: TableName) -> set[str]:
         """The sinks that the table's latest history names. Raises TableError."""
-        with _errors(name):
+        with spark_errors(name):
             table = self._table(name)
             rows = [] if table is None else table.history(HISTORY).select("userMetadata").collect()
         return {found[1] for row in rows if (found := _SINK.match(row["userMetadata"] or "")) is not None}
 
     def create(self, name: TableName, columns: TableColumns, partition_by: Sequence[str]) -> None:
         """Makes an empty managed table, unless there is one. Raises TableError."""
-        with _errors(name):
+        with spark_errors(name):
             empty = self._spark.createDataFrame([], _schema(columns))
             empty.write.format("delta").mode("ignore").partitionBy(*partition_by).saveAsTable(name.sql)
 
@@ -159,7 +161,7 @@ class SparkCatalog:
         options: dict[str, str | int | bool] = {
             "txnAppId": append.app, "txnVersion": append.position, "mergeSchema": append.merge, "userMetadata": append.note,
         }  # fmt: skip
-        with _errors(name):
+        with spark_errors(name):
             frames = [self._read(append, values, keys) for values, keys in append.keys.items()]
             _united(frames).writeTo(name.sql).options(**options).append()
 
@@ -171,7 +173,7 @@ class SparkCatalog:
 
     def maintain(self, name: TableName, chores: Chores) -> CopyFigures | None:
         """Compacts the table and deletes what it replaced so long ago, as asked for; None where there is none. Raises TableError."""
-        with _errors(name):
+        with spark_errors(name):
             table = self._table(name)
             if table is None:
                 return None
@@ -183,7 +185,7 @@ class SparkCatalog:
 
     def figures(self, name: TableName) -> CopyFigures | None:
         """How large the table is, None where there is none. Raises TableError."""
-        with _errors(name):
+        with spark_errors(name):
             table = self._table(name)
             return None if table is None else _figures(table)
 
@@ -262,7 +264,7 @@ def _literal(text: str) -> str:
 
 
 @contextmanager
-def _errors(name: TableName) -> Iterator[None]:
+def spark_errors(name: TableName | str) -> Iterator[None]:
     """Spark's errors as ours, on one line."""
     try:
         yield
@@ -276,7 +278,7 @@ def _errors(name: TableName) -> Iterator[None]:
         raise table_error(name, error) from error
 
 
-def table_error(name: TableName, error: Exception) -> TableError:
+def table_error(name: TableName | str, error: Exception) -> TableError:
     """What Spark says of a table, as an error of the product."""
     text = str(error)
     if isinstance(error, ParseException) or any(mark in text for mark in NO_DELTA):
@@ -392,13 +394,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Decided = Callable[[str, str], None]
+MakeStates = Callable[[Settings, "SparkSession"], "StateTables"]
 REACHED: Final = "{}"
 
 
 def sink_on_spark(
-    settings: Settings, spark: SparkSession, *, observer: Observer | None = None, store: ObjectStore | None = None
+    settings: Settings,
+    spark: SparkSession,
+    *,
+    observer: Observer | None = None,
+    store: ObjectStore | None = None,
+    states: MakeStates | None = None,
 ) -> Sink:
-    """A sink of resolved settings, not opened yet. `store` is the driver's view of the bucket, where there is one already."""
+    """A sink of resolved settings, not opened yet. `store` is the driver's view of the bucket, where there is one already.
+
+    `states` makes what keeps state tables, for a sink that has some.
+    """
     properties, watching = consumer_properties(settings), observer or Observer()
     brokers = KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=properties)
     choose = _reader_choice(settings, spark, properties, brokers, watching.decided)
@@ -410,6 +421,7 @@ def sink_on_spark(
         clock_ms=now_ms,
         observer=observer,
         spark=_catalog(settings, spark),
+        states=states(settings, spark) if states is not None and kept_by_sink(settings) else None,
         background=lambda work: run_in_daemon(work, "retry"),
     )
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
     from pyspark.sql import SparkSession
 
+    from kafka_s3.run.spark.launch import MakeStates
+
 
 def task_values(beat: Heartbeat) -> Mapping[str, int | None]:
     """The numbers by their keys: `read`, `written` and `dead_letters` are those of this run's last hour, `lag` of its last poll.
@@ -153,7 +155,7 @@ def check_distinct(sinks: Sequence[Settings]) -> None:
 class Process:
     """What the sinks of a process share, and how long they run: until what is in Kafka is worked off (`available_now`), or until `stop`.
 
-    `close` is the reason for which files still open are closed then; None leaves them open.
+    `close` is the reason for which files still open are closed then; None leaves them open. `states` makes what keeps state tables.
     """
 
     session: SharedSession
@@ -161,6 +163,7 @@ class Process:
     meters: Metering | None
     available_now: bool
     close: Reason | None
+    states: MakeStates | None = None
 
     def run_all(self, sinks: Sequence[Settings], observer: Observer) -> int:
         """Runs the sinks to their ends, several side by side, each of which is logged; gives the exit code.
@@ -183,7 +186,9 @@ class Process:
             ask_kafka(settings, observer.preparing)
             observer.preparing("starting Spark")
             spark, channel = self.session.of(settings.name), sink_session.channel
-            sink = sink_on_spark(settings, spark, observer=sink_session.heartbeat, store=sink_session.store)
+            sink = sink_on_spark(
+                settings, spark, observer=sink_session.heartbeat, store=sink_session.store, states=self.states
+            )
             try:
                 if self.available_now:
                     run_until_drained(sink, settings, self.stop, close=self.close, channel=channel)
@@ -201,9 +206,10 @@ def process_of(
     close: Reason | None = None,
     cores: str = "*",
     jvm: Future[JavaGateway | None] | None = None,
+    states: MakeStates | None = None,
 ) -> Iterator[Process]:
     """A process for these sinks: numbers for whoever they name, an ear for SIGTERM, and one session of Spark, which the first starts.
-    `jvm` is one that was begun for it (`session.begun_jvm`).
+    `jvm` is one that was begun for it (`session.begun_jvm`), `states` makes what keeps state tables.
 
     That of a platform is taken, and left as it is. Raises ConfigError, also where two of them are one sink; SinkError.
     """
@@ -211,4 +217,4 @@ def process_of(
     stop, name = Event(), sinks[0].name if len(sinks) == 1 else "kafka-s3"
     session = SharedSession(lambda: spark_session(name=name, cores=cores, jvm=jvm), sinks=len(sinks))
     with metering(sinks) as meters, stopping(stop), closing(session):
-        yield Process(session, stop, meters, available_now, close)
+        yield Process(session, stop, meters, available_now, close, states)

@@ -38,13 +38,16 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
+    from kafka_s3.followers.state import StateTables
     from kafka_s3.run.wiring.delta import Spark
     from kafka_s3.run.wiring.table_guard import OpenTables
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What followers are made with beside the settings; `spark` is that of Delta tables, `tables` those that are open."""
+    """What followers are made with beside the settings; `spark` is that of Delta tables, `tables` those that are open,
+    `states` what keeps state tables.
+    """
 
     brokers: Brokers
     store: ObjectStore
@@ -52,13 +55,14 @@ class Surroundings:
     warn: Callable[[str], None]
     spark: Spark | None = None
     tables: OpenTables | None = None
+    states: StateTables | None = None
 
 
 def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
     """The followers of a configuration, in the order in which they catch up."""
     makers = (
         _object_tags, _dead_letter_topic, _dead_letter_log, _glue_tables, _done_markers, _notifications, _delta_tables,
-        _iceberg_tables,
+        _iceberg_tables, _state_tables,
     )  # fmt: skip
     found = [make(settings, around) for make in makers]
     return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
@@ -150,6 +154,14 @@ def _iceberg_tables(settings: Settings, around: Surroundings) -> Follower | None
 
     tables = None if around.tables is None else around.tables.iceberg
     return iceberg_follower(settings, around.store, clock_ms=around.clock_ms, warn=around.warn, tables=tables)
+
+
+def _state_tables(settings: Settings, around: Surroundings) -> Follower | None:
+    from kafka_s3.run.wiring.state import kept_by_sink, state_follower
+
+    if not kept_by_sink(settings):
+        return None
+    return state_follower(settings, around.store, around.states, clock_ms=around.clock_ms, warn=around.warn)
 
 
 HOUR_MS: Final = 3_600_000

@@ -36,6 +36,7 @@ from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from kafka_s3.followers.compaction import Compactor
+    from kafka_s3.followers.state import StateTables
     from kafka_s3.run.wiring.delta import Spark
     from kafka_s3.run.wiring.table_guard import OpenTables
 
@@ -49,15 +50,17 @@ def build_sink(
     clock_ms: Callable[[], int],
     observer: Observer | None = None,
     spark: Spark | None = None,
+    states: StateTables | None = None,
     background: Background = at_once,
 ) -> Sink:
-    """A sink, ready to be opened. `settings` are resolved; `spark` is what gives its Delta tables names, or writes them.
+    """A sink, ready to be opened. `settings` are resolved; `spark` is what gives its Delta tables names, or writes them;
+    `states` is what keeps its state tables.
 
     `background` reads what fails beside the loop.
     """
     observer = observer or Observer()
     tables = _tables(settings, store, observer)
-    around = Surroundings(brokers, store, clock_ms, observer.follower_warned, spark, tables)
+    around = Surroundings(brokers, store, clock_ms, observer.follower_warned, spark, tables, states)
     return Sink(
         behaviour(settings),
         brokers=brokers,

@@ -462,3 +462,50 @@ def test_the_workers_settings_are_defaults_under_the_connectors() -> None:
     assert result.settings.text("kafka.bootstrap.servers") == "w:1"
     assert result.settings.text("value.converter") == "string"
     assert [(w.key, w.remedy) for w in result.warnings] == [("plugin.pth", "Did you mean plugin.path?")]
+
+
+STATE: dict[str, str | None] = {
+    **PARQUET, "value.schema.inference": "true", "record.metadata.enable": "true", "state.enable": "true",
+    "state.table": "main.state.${topic}",
+}  # fmt: skip
+REWRITTEN: dict[str, str | None] = {
+    "transforms": "t", "transforms.t.type": "io.confluent.connect.transforms.TombstoneHandler", "transforms.t.behavior": "rewrite",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys"),
+    [
+        ({}, []),
+        ({"state.table": None}, ["state.table"]),
+        ({"state.table": "events"}, ["state.table"]),
+        ({"state.table": "main.state", "topics": "a,b"}, ["state.table"]),
+        (
+            {"state.table": "main.${topic}", "delta.enable": "true", "delta.table.name": "main.${topic}"},
+            ["state.table"],
+        ),
+        ({"record.metadata.enable": "false"}, ["record.metadata.enable"]),
+        ({"format.class": f"{FORMAT}json.JsonFormat"}, ["state.enable"]),
+        ({"state.key": "record key,id"}, []),
+        ({"state.key": "a.id,b.id"}, ["state.key"]),
+        ({"state.key": "record key.id"}, ["state.key"]),
+        ({"state.key": "record key.id", "key.converter": "org.apache.kafka.connect.json.JsonConverter"}, []),
+        ({"state.delete.on": "op=d,__deleted=true", "state.order.by": "source.lsn", "state.columns": "id,after.*"}, []),
+        ({"state.delete.on": "op"}, ["state.delete.on"]),
+        ({"state.delete.on": "tombstone"}, ["state.delete.on"]),
+        ({"state.delete.on": "tombstone", **REWRITTEN}, []),
+        ({"state.delete.on": "tombstone", "state.key": "id", **REWRITTEN}, ["state.key"]),
+        ({"state.order.by": "a b"}, ["state.order.by"]),
+        ({"state.enable": "false", "state.table": None, "record.metadata.enable": "false"}, []),
+    ],
+)
+def test_a_state_table_needs_offsets_types_and_a_key_that_can_be_compared(
+    changes: dict[str, str | None], keys: list[str]
+) -> None:
+    assert problem_keys({**STATE, **changes}) == keys
+
+
+def test_the_key_of_a_state_is_not_the_bytes_of_a_registry() -> None:
+    registry = {"key.converter": "AvroConverter", "key.converter.schema.registry.url": "http://registry:8081"}
+    assert problem_keys({**STATE, **registry}) == ["state.key"]
+    assert problem_keys({**STATE, **registry, "state.key": "id"}) == []

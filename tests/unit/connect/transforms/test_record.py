@@ -30,7 +30,7 @@ from kafka_s3.connect.transforms.fields import (
     SetSchemaMetadata,
     ValueToKey,
 )
-from kafka_s3.connect.transforms.record import RecordPart, Transform
+from kafka_s3.connect.transforms.record import ConnectRecord, RecordPart, Transform
 from kafka_s3.connect.transforms.routers import (
     Drop,
     Filter,
@@ -252,3 +252,10 @@ def test_a_field_that_a_document_has_already_is_put_in_its_place_wherever_it_is(
         run = Run(np.arange(1), np.arange(1), JsonText(texts.slice(0, 1), None), None)
         found = Chain((ChainLink("t", transform),)).transform_runs([run], ORDERS).runs[0].values.objects()
         assert found == [document | {name: "new"}]
+
+
+def test_a_tombstone_that_is_rewritten_is_a_record_with_a_mark_and_others_pass() -> None:
+    record = ConnectRecord("orders", 0, 7, None, "k", None, None, None)
+    assert TombstoneHandler("rewrite").apply(record) == replace(record, value={"__deleted": "true"})
+    live = replace(record, value={"n": 1})
+    assert TombstoneHandler("rewrite").apply(live) is live

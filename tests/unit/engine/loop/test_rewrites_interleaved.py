@@ -131,6 +131,7 @@ def one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a process one call follows the other."""
     monkeypatch.setattr("kafka_s3.engine.loop.rewrites.THREADS", 1)
     monkeypatch.setattr("kafka_s3.followers.compaction.FETCHES", 1)
+    monkeypatch.setattr("kafka_s3.ops.erasure.search.FETCHES", 1)
 
 
 @pytest.mark.parametrize("case", [CompactedCase, CompactedAndMovedCase])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from kafka_s3.connect.config.option import (
+    Accepted,
     InvalidValue,
     OneOf,
     OneOfAnyCase,
@@ -19,6 +21,7 @@ from kafka_s3.connect.config.option import (
     did_you_mean,
 )
 from kafka_s3.connect.naming.partition_terms import partition_terms
+from kafka_s3.connect.naming.state_terms import OFFSET, RECORD_KEY, delete_mark, key_terms, order_path, path_of
 from kafka_s3.connect.naming.table_names import fault
 
 _DELTA = OptionGroup.DELTA
@@ -171,6 +174,51 @@ ICEBERG: Final = (
            "names of directories. A file whose values lie in several partitions is added without. Blank: by the directories.", _ICEBERG,
            valid=partitioning),
 )  # fmt: skip
+_STATE = OptionGroup.STATE
+
+
+def _terms(text: str, read: Callable[[tuple[str, ...]], object], example: str) -> Accepted:
+    """Lists that `read` takes."""
+
+    def accept(value: Value) -> Value:
+        try:
+            read(tuple(value) if isinstance(value, tuple) else (str(value),))
+        except ValueError as error:
+            raise InvalidValue(str(error), f"For example {example}.") from None
+        return value
+
+    return Accepted(text, accept)
+
+
+STATE: Final = (
+    Option("state.enable", Type.BOOLEAN, "false", "Keep a Delta table with the newest value of every key, beside the topic's objects. May "
+           "be switched on at any time: the table is then made from the whole commit log.", _STATE),
+    Option("state.table", Type.STRING, "", "The table's name in the catalog of the Spark that writes it. A sink of several topics needs "
+           "`${topic}` in it. Deleted keys are remembered in a second table, `<name>__deleted`. Needed with `state.enable`.", _STATE,
+           valid=name_of_tables),
+    Option("state.key", Type.LIST, RECORD_KEY, "What a row is of: Kafka's own key, fields of one that is JSON (`record key.id`), or fields "
+           "of the value (`customer.id`).", _STATE, valid=_terms("record key, record key.<field>, or fields", key_terms, "id")),
+    Option("state.delete.on", Type.LIST, "", "Which records delete their key: `tombstone`, or a field of the value with the text that it "
+           "then has. Blank: none.", _STATE, example="__deleted=true",
+           valid=_terms("tombstone, or field=text", lambda texts: [*map(delete_mark, texts)], "op=d or __deleted=true")),
+    Option("state.order.by", Type.STRING, OFFSET, "By what the newest record of a key is found: the offset, or a field such as "
+           "`source.lsn` or `ts_ms`, where keys move between partitions. Of equal ones the larger offset wins.", _STATE,
+           valid=_terms("offset, or a field", lambda texts: order_path(texts[0]), "ts_ms")),
+    Option("state.columns", Type.LIST, "", "The value's columns that the table has; `after.*` are the fields of `after`. Blank: all.",
+           _STATE,
+           valid=_terms("fields", lambda texts: [*map(path_of, texts)], "id, status, after.*")),
+    Option("state.run.on", Type.STRING, "sink", "Who keeps the tables: the running sink's own Spark, or `job`: nobody but `kafka-s3 state "
+           "run` and the bundle's job.", _STATE, valid=OneOf(("sink", "job"))),
+    Option("state.interval.ms", Type.LONG, "60000", "With `state.run.on=sink`: how long entries of the log wait before they are merged "
+           "together.", _STATE, valid=Range(0)),
+    Option("state.interval.entries", Type.INT, "1000", "With `state.run.on=sink`: so many entries are merged at once, before that time is "
+           "over.", _STATE, valid=Range(1)),
+    Option("state.delete.retention.ms", Type.LONG, "604800000", "How long a deleted key is remembered, so that an older record that comes "
+           "late does not bring it back.", _STATE, valid=Range(0)),
+    Option("state.schema.evolution.mode", Type.STRING, "addNewColumns", "What happens when records have columns that the table does not "
+           "have: it gets them, it is held, they are kept as JSON in `_rescued_data`, or they are left out.", _STATE,
+           valid=OneOfAnyCase(MODES)),
+)  # fmt: skip
 FOLLOWERS: Final = (
     Option("glue.database.name", Type.STRING, "", "A database of the AWS Glue Data Catalog in which each topic is kept as a table: its "
            "columns, and each directory as a partition, after each commit. It has to be there. May be set at any time: the log has what "
@@ -185,4 +233,4 @@ FOLLOWERS: Final = (
     Option("aws.endpoint.url", Type.STRING, "", "Address of a service that speaks the language of Glue, SNS and SQS. Blank: AWS in "
            "`s3.region`. The credentials are those of S3.", _GROUP),
 )  # fmt: skip
-ROWS: Final = (*SINK, *DELTA, *ICEBERG, *FOLLOWERS)
+ROWS: Final = (*SINK, *DELTA, *ICEBERG, *STATE, *FOLLOWERS)

@@ -290,7 +290,9 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
         _text("message.timestamp.format", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "Its pattern.", valid=date_pattern),
         _text("topic.timestamp.format", "yyyyMMdd", "The pattern for the topic.", valid=date_pattern),
     ),
-    "tombstone_handler": (_text("behavior", "warn", "ignore and warn drop, fail refuses.", valid=OneOf(("ignore", "warn", "fail"))),),
+    "tombstone_handler": (_text("behavior", "warn", "ignore and warn drop, fail refuses; rewrite, of ours, makes it a record "
+              "whose only field is `__deleted`, with the text `true`.",
+              valid=OneOf(("ignore", "warn", "fail", "rewrite"))),),
     "new_record_state": (
         _text("delete.tombstone.handling.mode", "tombstone", "What becomes of deletes and tombstones.",
               valid=OneOfAnyCase(("drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"))),

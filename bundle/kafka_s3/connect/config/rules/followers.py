@@ -1,4 +1,4 @@
-"""Which configurations cannot have a Delta table, an Iceberg table, Glue tables, done-markers or notifications?"""
+"""Which configurations cannot have a Delta table, an Iceberg table, a state table, Glue tables, done-markers or notifications?"""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final
 
-from kafka_s3.connect.config.classes import known_notifiers
+from kafka_s3.connect.config.classes import REGISTRY_CONVERTERS, known_notifiers
 from kafka_s3.connect.config.rules import Rule, problem
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.naming.partition_terms import partition_terms
+from kafka_s3.connect.naming.state_terms import TOMBSTONE, key_terms
 from kafka_s3.connect.naming.table_names import TOPIC
 from kafka_s3.model.errors import Problem
 
@@ -136,6 +138,80 @@ def _each_table_has_a_name(settings: Settings) -> Iterator[Problem]:
         yield problem(TABLE_NAME, rule, "Put ${topic} into it, for example main.raw.${topic}.")
 
 
+STATE: Final = "state.enable"
+STATE_TABLE: Final = "state.table"
+METADATA: Final = "record.metadata.enable"
+
+
+def _state_has_a_table(settings: Settings) -> Iterator[Problem]:
+    name = settings.text(STATE_TABLE)
+    if not settings.flag(STATE):
+        return
+    if not name:
+        yield problem(STATE_TABLE, "is needed with state.enable=true.", "For example main.state.${topic}.")
+    elif TOPIC not in name and (settings.optional_text("topics.regex") or len(settings.names("topics")) > 1):
+        rule = "is the name of one table, but the sink may have several topics."
+        yield problem(STATE_TABLE, rule, "Put ${topic} into it, for example main.state.${topic}.")
+    elif settings.flag("delta.enable") and name == settings.text(TABLE_NAME):
+        rule = "is the name of the table of all records, too."
+        yield problem(
+            STATE_TABLE, rule, f"Give them different names: {TABLE_NAME} is the history, {STATE_TABLE} the state."
+        )
+
+
+def _state_knows_offsets(settings: Settings) -> Iterator[Problem]:
+    if not settings.flag(STATE):
+        return
+    if not settings.flag(METADATA):
+        rule = "must be true with state.enable=true: the newest record of a key is found by the offset that each record then has."
+        yield problem(
+            METADATA, rule, f"Set {METADATA}=true; records that were written before it cannot be in the state."
+        )
+    if settings.text("format.class") not in ("parquet", "avro"):
+        rule = f"needs objects whose columns have types; format.class is {settings.text('format.class')}."
+        yield problem(
+            STATE,
+            rule,
+            "Write Parquet or Avro (schemaless JSON: Parquet with value.schema.inference=true), or leave it out.",
+        )
+
+
+def _state_keys_can_be_compared(settings: Settings) -> Iterator[Problem]:
+    terms = key_terms(settings.names("state.key"))
+    if not settings.flag(STATE) or not any(term.of_record for term in terms):
+        return
+    converter = settings.text("key.converter")
+    if converter in REGISTRY_CONVERTERS:
+        rule = "takes the key as bytes, which begin with the number of a schema: with a new version each key would be another one."
+        yield problem("state.key", rule, "Name the fields of the value that are the key, for example state.key=id.")
+    elif converter != "json" and any(term.of_record and term.path for term in terms):
+        rule = f"names a field of the record's key, which must be JSON; key.converter is {converter}."
+        yield problem(
+            "state.key",
+            rule,
+            "Set key.converter=org.apache.kafka.connect.json.JsonConverter, or take fields of the value.",
+        )
+
+
+def _tombstones_are_records(settings: Settings) -> Iterator[Problem]:
+    """A tombstone has no value, so no object says its offset, unless it is made a record of."""
+    if not settings.flag(STATE) or TOMBSTONE not in settings.names("state.delete.on"):
+        return
+    steps = (one.transform for one in configured_steps(settings).steps)
+    if not any(one.kind == "tombstone_handler" and one.text("behavior") == "rewrite" for one in steps):
+        rule = "takes tombstones, whose offsets no object says."
+        remedy = (
+            "Make records of them: transforms=tombstones, transforms.tombstones.type=io.confluent.connect.transforms.TombstoneHandler, "
+            "transforms.tombstones.behavior=rewrite. Of Debezium's changes take __deleted=true or op=d."
+        )
+        yield problem("state.delete.on", rule, remedy)
+    if not all(term.of_record for term in key_terms(settings.names("state.key"))):
+        rule = "names fields of the value, and tombstones have none."
+        yield problem(
+            "state.key", rule, "Take state.key=record key, or another mark than tombstone in state.delete.on."
+        )
+
+
 GLUE: Final = "glue.database.name"
 MARKER: Final = "done.marker.name"
 NOTIFIER: Final = "notification.class"
@@ -192,6 +268,10 @@ PROBLEMS: Final = (
     Rule((ICEBERG, "iceberg.table.name", "topics", "topics.regex"), _each_iceberg_table_has_a_name),
     Rule((*TABLES, *MODE_KEYS), _one_guard_decides),
     Rule((ICEBERG, "iceberg.partition.by", "partitioner.class"), _partitions_can_be_told),
+    Rule((STATE, STATE_TABLE, TABLE_NAME, "delta.enable", "topics", "topics.regex"), _state_has_a_table),
+    Rule((STATE, METADATA, "format.class"), _state_knows_offsets),
+    Rule((STATE, "state.key", "key.converter"), _state_keys_can_be_compared),
+    Rule((STATE, "state.key", "state.delete.on", "transforms", "predicates"), _tombstones_are_records),
     Rule((GLUE, "format.class"), _glue_needs_columns),
     Rule((GLUE, "directory.delim"), _glue_needs_folders),
     Rule((MARKER, "partitioner.class", "timestamp.extractor"), _markers_need_record_times),

@@ -200,10 +200,13 @@ def _faults(settings: Settings, *, warning: bool) -> Iterator[Problem]:
             yield problem(fault.key, fault.rule, fault.remedy)
 
 
+TABLES: Final = ("delta.enable", "iceberg.enable", "state.enable")
+
+
 def _routers_fit(settings: Settings) -> Iterator[Problem]:
     if not routes(settings):
         return
-    for key in (one for one in ("delta.enable", "iceberg.enable") if settings.flag(one)):
+    for key in (one for one in TABLES if settings.flag(one)):
         rule = "is not possible where a transform changes topics: a table is kept over the objects of a topic of Kafka."
         yield problem(key, rule, f"Leave the router out, or set {key}=false.")
     if settings.text("format.class") == BLOCK_GZIP_FORMAT:
@@ -212,7 +215,7 @@ def _routers_fit(settings: Settings) -> Iterator[Problem]:
 
 
 TRANSFORM_PROBLEMS: Final = (
-    Rule(("transforms", "predicates", "delta.enable", "iceberg.enable", "format.class"), _routers_fit),
+    Rule(("transforms", "predicates", *TABLES, "format.class"), _routers_fit),
     Rule(("transforms", "predicates"), partial(_faults, warning=False)),
 )
 TRANSFORM_WARNINGS: Final = (Rule(("transforms", "predicates"), partial(_faults, warning=True)),)

@@ -1,0 +1,370 @@
+"""How does a table come to hold the newest value of every key? Merges of what new entries of the log brought, each applied in this order:
+
+1. The newest record of each key among the entries, by `state.order.by`, then offset, then partition. One record is newer than another or
+   it is the same record: which of them is merged first, or how often, makes no difference to the table.
+2. Deleted keys are remembered, with the place of their deletion, in a second table.
+3. Rows are changed, deleted and added, where the record is newer than the row and than the deletion that is remembered. This is one
+   transaction, with the last of the entries as its version: Delta leaves out one that the table has already.
+4. A note beside the log says up to which entry the table has come. It may lag behind the table, never the other way round.
+
+Whoever dies in between, or is overtaken, repeats what changes nothing. A table that is not there, or whose note is about another one, is
+made anew from the whole log. While it is, the note says so, and nothing else is merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final, Protocol
+
+from kafka_s3.connect.naming.state_terms import DeleteMark, KeyTerm, Path
+from kafka_s3.connect.naming.table_names import TableName, TableNames
+from kafka_s3.engine.log.committed import committed_files, complete_through, entries_between, rewrites_behind
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.engine.task.table_guard.columns import Mode
+from kafka_s3.followers.progress import MOST_WHY, read_note
+from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.timing import iso_time
+from kafka_s3.store.store import ObjectStore
+
+APP: Final = "kafka-s3-state"
+REBUILD: Final = "Make it anew with kafka-s3 state rebuild."
+ABANDONED_MS: Final = 3_600_000
+"""A rebuild that nobody has ended for so long may be begun again by a merge."""
+PATIENCE_MS: Final = 60_000
+"""How long a table that could not be brought up to date is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateRules:
+    """What a state table holds: which key, which deletions, which order, which columns (none: all); and how long deletions are remembered.
+
+    With `tolerant`, records without a key are left out, and else they hold the table.
+    """
+
+    key: tuple[KeyTerm, ...]
+    deletes: tuple[DeleteMark, ...] = ()
+    order_by: Path | None = None
+    columns: tuple[Path, ...] = ()
+    retention_ms: int = 604_800_000
+    mode: Mode = Mode.ADD
+    tolerant: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the content of a table depends on, for its note."""
+        order = "offset" if self.order_by is None else ".".join(self.order_by)
+        columns = ",".join(".".join(path) for path in self.columns)
+        marks = ",".join(map(str, self.deletes))
+        return f"state.key={','.join(map(str, self.key))} state.delete.on={marks} state.order.by={order} state.columns={columns}"
+
+
+@dataclass(frozen=True, slots=True)
+class StateStretch:
+    """The entries of a topic from version `first` to `last`, both included, whose changes are merged."""
+
+    topic: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a stretch brings: how many keys, how many of them deleted; how many records have no key, and which is one of them."""
+
+    stretch: StateStretch
+    keys: int
+    deleted: int
+    keyless: int = 0
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What makes a merge one that happens once: application and version; and a note for the table's history."""
+
+    app: str
+    version: int
+    note: str
+
+
+class StateTables(Protocol):
+    """What a Spark that knows Delta does. All raise TableError."""
+
+    def identity(self, name: TableName) -> str | None:
+        """The table's id, which another one of that name has not; None where there is none."""
+        ...
+
+    def is_empty(self, name: TableName) -> bool:
+        """Whether the table holds no row."""
+        ...
+
+    def read_changes(self, stretch: StateStretch, rules: StateRules) -> AbstractContextManager[Changes]:
+        """The newest record of each key of a stretch, which the other calls then take."""
+        ...
+
+    def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
+        """Notes the deleted keys of the changes, and forgets those noted longer ago than deletions are remembered."""
+        ...
+
+    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
+        """Changes the rows, unless the table has that version of the application, or a later one."""
+        ...
+
+    def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
+        """Makes the table, and the one of deleted keys, of these changes alone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StateNote:
+    """How far a topic's table has come: through entry `position`. `generation` is that of the transactions, a new one with each rebuild.
+
+    `rebuilding`: a rebuild has begun and not ended. `why`: what holds the table since `since_ms`.
+    """
+
+    table: str
+    name: str
+    rules: str
+    generation: str
+    position: int
+    topic_id: str
+    merged_ms: int
+    changed: int = 0
+    rebuilding: bool = False
+    why: str = ""
+    since_ms: int = 0
+
+
+def note_folder(paths: StatePaths, pattern: str) -> str:
+    """The name of the notes about tables of one `state.table`, without a topic."""
+    return f"state-{hashlib.sha256(pattern.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class StateNotes:
+    """The notes of one sink's state tables."""
+
+    store: ObjectStore
+    paths: StatePaths
+    pattern: str
+
+    def read(self, topic: str) -> StateNote | None:
+        """What is noted of a topic's table. Raises LogDamaged, StorageError."""
+        remedy = "the table is then refused until kafka-s3 state rebuild has made it anew."
+        return read_note(self.store, self._key(topic), lambda note: StateNote(**note), remedy=remedy)
+
+    def put(self, topic: str, note: StateNote) -> None:
+        """Notes it. Raises StorageError."""
+        self.store.put(self._key(topic), json.dumps(asdict(note)).encode())
+
+    def put_back(self, topic: str, note: StateNote | None) -> None:
+        """Notes what was noted before, which may be nothing. Raises StorageError."""
+        if note is None:
+            self.store.delete(self._key(topic))
+        else:
+            self.put(topic, note)
+
+    def _key(self, topic: str) -> str:
+        return self.paths.follower(f"{note_folder(self.paths, self.pattern)}/{topic}")
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What a call did to a topic's table: it is now complete through entry `position`; so many keys were looked at."""
+
+    topic: str
+    position: int
+    changed: int
+    anew: bool = False
+
+    def __str__(self) -> str:
+        """What was done, for people."""
+        what = f"made anew with {self.changed:,} keys" if self.anew else f"{self.changed:,} keys looked at"
+        return f"{what}; complete through entry {self.position}"
+
+
+@dataclass(slots=True)
+class StateKeeper:
+    """Keeps the state tables of one sink. The log is loaded by whoever calls."""
+
+    rules: StateRules
+    notes: StateNotes
+    tables: StateTables
+    names: TableNames
+    clock_ms: Callable[[], int]
+    warn: Callable[[str], None]
+
+    def advance(self, topic: str, log: CommitLog) -> Advance:
+        """Merges what came since the last time; makes the table where there is none. Raises TableError, StorageError, LogDamaged."""
+        name, note = self.names.of(topic), self.notes.read(topic)
+        if note is not None and note.rebuilding:
+            return self._begin_again(note, topic, log)
+        identity = self.tables.identity(name)
+        head = complete_through(log)
+        if note is None or identity is None or note.table != identity:
+            if identity is not None and not self.tables.is_empty(name):
+                raise TableRefused(
+                    f"{name} has rows already, of which the state of sink {log.paths.sink} knows nothing. Set another state.table, or have "
+                    "the rows replaced: kafka-s3 state rebuild."
+                )
+            return self.rebuild(topic, log)
+        self._check(note, topic, log)
+        if not self._has_records(topic, note.position + 1, head, log):
+            return Advance(topic, note.position if head < note.position else self._noted(topic, note, head, 0), 0)
+        return self._merge(topic, note, head, log)
+
+    def rebuild(self, topic: str, log: CommitLog) -> Advance:
+        """Makes the table anew from the whole log, in one pass. Raises TableError, StorageError, LogDamaged."""
+        name, head, now = self.names.of(topic), complete_through(log), self.clock_ms()
+        if not self._has_records(topic, 0, head, log):
+            return Advance(topic, head, 0, anew=True)
+        generation, topic_id = uuid.uuid4().hex[:8], log.state.topic_ids.get(topic, "")
+        begun = StateNote("", str(name), self.rules.text, generation, -1, topic_id, now, rebuilding=True)
+        with self.tables.read_changes(StateStretch(topic, 0, head), self.rules) as changes:
+            self._check_keys(changes)
+            before = self.notes.read(topic)
+            self.notes.put(topic, begun)
+            try:
+                self.tables.replace(name, changes, self.rules, now_ms=now, note=self._history(log, changes))
+            except TableError:  # the table is as it was, or holds more than the note says
+                self.notes.put_back(topic, before)
+                raise
+        self._check_generation(topic, begun)
+        table = self.tables.identity(name) or ""
+        self.notes.put(topic, replace(begun, table=table, position=head, changed=changes.keys, rebuilding=False))
+        return Advance(topic, head, changes.keys, anew=True)
+
+    def _begin_again(self, note: StateNote, topic: str, log: CommitLog) -> Advance:
+        """Makes a table anew whose rebuild nobody has ended for long. Raises TableRefused before that."""
+        if self.clock_ms() - note.merged_ms < ABANDONED_MS:
+            raise TableRefused(
+                f"{note.name} is being made anew since {iso_time(note.merged_ms, 'seconds')}. If nobody is at it any more: kafka-s3 state "
+                "rebuild begins again, and the next merge an hour after that time."
+            )
+        return self.rebuild(topic, log)
+
+    def hold(self, topic: str, why: str) -> None:
+        """Notes what keeps a topic's table from following. Raises StorageError, LogDamaged."""
+        note = self.notes.read(topic)
+        if note is not None:
+            since = note.since_ms if note.why else self.clock_ms()
+            self.notes.put(topic, replace(note, why=why[:MOST_WHY], since_ms=since))
+
+    def _merge(self, topic: str, note: StateNote, head: int, log: CommitLog) -> Advance:
+        name, now = self.names.of(topic), self.clock_ms()
+        with self.tables.read_changes(StateStretch(topic, note.position + 1, head), self.rules) as changes:
+            self._check_keys(changes)
+            if changes.deleted:
+                self.tables.remember_deletions(name, changes, self.rules, now_ms=now)
+            transaction = Transaction(f"{APP}-{log.paths.sink}-{note.generation}", head, self._history(log, changes))
+            self.tables.merge(name, changes, self.rules, transaction=transaction)
+        return Advance(topic, self._noted(topic, note, head, changes.keys), changes.keys)
+
+    def _noted(self, topic: str, before: StateNote, position: int, changed: int) -> int:
+        """Notes the new position, unless the table was made anew meanwhile."""
+        now = self._check_generation(topic, before)
+        position = max(position, now.position)
+        if changed or now.why or position - now.position:
+            merged = self.clock_ms() if changed else now.merged_ms
+            self.notes.put(
+                topic,
+                replace(now, position=position, merged_ms=merged, changed=changed or now.changed, why="", since_ms=0),
+            )
+        return position
+
+    def _check_generation(self, topic: str, before: StateNote) -> StateNote:
+        """The note as it is now. Raises TableUnavailable where somebody else has begun to make the table anew."""
+        now = self.notes.read(topic)
+        if now is None or now.generation != before.generation:
+            raise TableUnavailable(
+                f"{before.name} was made anew by somebody else meanwhile; what came since then follows."
+            )
+        return now
+
+    def _check(self, note: StateNote, topic: str, log: CommitLog) -> None:
+        if note.rules != self.rules.text:
+            raise TableRefused(f"{note.name} was made with {note.rules}; now it is {self.rules.text}. {REBUILD}")
+        known = log.state.topic_ids.get(topic, "")
+        if note.topic_id and known and note.topic_id != known:
+            raise TableRefused(f"Topic {topic} was deleted and made again, and its offsets began anew. {REBUILD}")
+
+    def _check_keys(self, changes: Changes) -> None:
+        if not changes.keyless:
+            return
+        key = ", ".join(map(str, self.rules.key))
+        rule = f"{changes.keyless:,} records of {changes.stretch.topic} have no {key}, for example {changes.example}"
+        if not self.rules.tolerant:
+            raise TableRefused(
+                f"{rule}. Name a key that every record has (state.key), or leave such records out with errors.tolerance=all."
+            )
+        self.warn(f"State tables: {rule}; they are left out.")
+
+    def _has_records(self, topic: str, first: int, last: int, log: CommitLog) -> bool:
+        return bool(committed_files(entries_between(log, first, last), topic, later=rewrites_behind(log, last)))
+
+    def _history(self, log: CommitLog, changes: Changes) -> str:
+        one = changes.stretch
+        return json.dumps(
+            {APP: log.paths.sink, "topic": one.topic, "entries": [one.first, one.last]}, separators=(",", ":")
+        )
+
+
+@dataclass(slots=True)
+class FollowingStates:
+    """The follower that keeps the state tables beside a running sink: a merge every `interval_ms`, or after so many entries.
+
+    What fails is reported and tried again after a minute; it never stops the sink.
+    """
+
+    keeper: StateKeeper
+    interval_ms: int
+    interval_entries: int
+    clock_ms: Callable[[], int]
+    name: str = "State tables"
+    _merged: int = -1
+    _next_ms: int = 0
+    _behind: bool = True
+    _troubles: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def due(self) -> bool:
+        """Whether entries wait and their time has come. Asks nobody."""
+        return self._behind and self.clock_ms() >= self._next_ms
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """The tables that do not follow, why, and since when."""
+        return [
+            f"the state of {topic} does not follow since {iso_time(since, 'seconds')}: {why}"
+            for topic, (since, why) in sorted(self._troubles.items())
+        ]
+
+    def catch_up(self, log: CommitLog) -> None:
+        """Merges where it is time. Raises TableError that names all tables that could not follow."""
+        self._behind = self._behind or log.state.version > self._merged
+        if not self.due and log.state.version - self._merged < self.interval_entries:
+            return
+        if self._troubles and self.clock_ms() < self._next_ms:
+            return
+        for topic in sorted({tp.topic for tp in log.state.progress}):
+            self._advance(topic, log)
+        self._merged, self._behind = log.state.version, bool(self._troubles)
+        self._next_ms = self.clock_ms() + (PATIENCE_MS if self._troubles else self.interval_ms)
+        if self._troubles:
+            raise TableError(" ".join(f"{topic}: {why}" for topic, (_, why) in sorted(self._troubles.items())))
+
+    def _advance(self, topic: str, log: CommitLog) -> None:
+        try:
+            self.keeper.advance(topic, log)
+            self._troubles.pop(topic, None)
+        except SinkError as error:
+            since = self._troubles.get(topic, (self.clock_ms(), ""))[0]
+            self._troubles[topic] = since, str(error)
+            if isinstance(error, TableError):
+                self.keeper.hold(topic, str(error))

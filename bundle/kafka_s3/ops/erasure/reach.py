@@ -1,0 +1,94 @@
+"""Where may somebody's records be that an erasure does not reach? Places with the commands that show or empty them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.model.timing import iso_time
+from kafka_s3.ops.erasure.forgetting import Searched
+from kafka_s3.ops.policies import data_prefixes
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.pipeline import state_paths
+
+MOST: Final = 10
+"""Commands for single objects; more are not printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A place, and what to do there."""
+
+    text: str
+    commands: tuple[str, ...] = ()
+
+
+def unreached(settings: Settings, searched: Searched, *, topics: Sequence[str], now_ms: int) -> list[Unreached]:
+    """All such places of one sink."""
+    return [
+        *_of_bucket(settings, searched, now_ms),
+        *_of_search(settings, searched),
+        *_of_kafka(settings, searched, topics),
+        Unreached(
+            "Copies that others made: tables, exports, caches of queries, topics that `restore` or `dead-letters export` filled, logs, "
+            "backups."
+        ),
+    ]
+
+
+def _of_bucket(settings: Settings, searched: Searched, now_ms: int) -> Iterator[Unreached]:
+    options, root = store_options(settings), state_paths(settings).root
+    where = f"--bucket {shlex.quote(options.bucket)}"
+    grace_ms = settings.number("rewrite.grace.ms")
+    yield Unreached(
+        f"The originals, until the sink deletes them: {grace_ms // 60_000:,} minutes after the entry (rewrite.grace.ms), not "
+        f"before {iso_time(now_ms + grace_ms)}. Those of a compaction before, in the same way."
+    )
+    yield Unreached(
+        "Versions of objects, in a bucket that keeps them: `Enabled` in the first answer means that a lifecycle rule for noncurrent "
+        "versions has to remove them. Replicas in other buckets.",
+        (
+            f"aws s3api get-bucket-versioning {where}",
+            f"aws s3api get-bucket-lifecycle-configuration {where}",
+            f"aws s3api get-bucket-replication {where}",
+            *(
+                f"aws s3api list-object-versions {where} --prefix {shlex.quote(prefix)} --query 'Versions[?!IsLatest].[Key,VersionId]'"
+                for prefix in (*data_prefixes(settings), f"{root}dead-letters/")
+            ),
+        ),
+    )
+
+
+def _of_search(settings: Settings, searched: Searched) -> Iterator[Unreached]:
+    bucket, found = store_options(settings).bucket, searched.found
+    if searched.lasting:
+        yield Unreached(
+            f"{len(searched.lasting):,} objects that count no more, since their offsets were read again; only listings find them.",
+            tuple(f"aws s3 rm {shlex.quote(f's3://{bucket}/{key}')}" for key in searched.lasting[:MOST]),
+        )
+    if found.problems:
+        yield Unreached(f"{len(found.problems):,} files that could not be searched; they are named above.")
+    if found.letters_opaque:
+        yield Unreached(
+            f"{found.letters_opaque:,} dead letters whose values are no JSON, so that they have no fields. Search them by --key, or "
+            "look at them: kafka-s3 dead-letters list."
+        )
+
+
+def _of_kafka(settings: Settings, searched: Searched, topics: Sequence[str]) -> Iterator[Unreached]:
+    server = shlex.quote(settings.text("kafka.bootstrap.servers"))
+    queue = settings.optional_text("errors.deadletterqueue.topic.name")
+    names = ", ".join([*topics, *([queue] if queue else [])])
+    yield Unreached(
+        f"Kafka: {names}. What it holds of these offsets the sink leaves out, should it read them again. New records are written. A topic "
+        "with cleanup.policy=compact forgets a key once a record without value follows it; others forget with their retention, or:",
+        (f"kafka-delete-records --bootstrap-server {server} --offset-json-file offsets.json",),
+    )
+    for tp, records in sorted(searched.unsure.items()):
+        yield Unreached(
+            f"{records:,} records of {tp} leave their objects, but their offsets could not be found out: do not set its position back "
+            "before them while Kafka has them, or repeat this command then."
+        )

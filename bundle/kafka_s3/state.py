@@ -1,0 +1,545 @@
+"""How does Spark keep the newest value of every key? Committed records by their entries, the newest a key by a window, `DeltaTable.merge`.
+
+A table has the key's columns, the value's, and those that decide: `_order` (with `state.order.by`), `_offset`, `_partition`. Deleted keys
+are in a second table, `<name>__deleted`, with the same deciding columns and the time at which they were noted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+)
+
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.converters.whole_records import FIELD
+from kafka_s3.connect.naming.state_terms import DELETED, OWN, KeyTerm, Path
+from kafka_s3.connect.naming.table_names import TableName
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, fit, read_columns
+from kafka_s3.followers.state import REBUILD, Changes, StateKeeper, StateRules, StateStretch, Transaction
+from kafka_s3.model.errors import ConfigError, Problem, TableRefused, TableUnavailable
+from kafka_s3.model.timing import now_ms
+from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
+from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.state import state_keeper
+from kafka_s3.spark import Place, WantedRecords, place_of_settings, record_columns, register
+from kafka_s3.store.s3 import S3Store
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaTable
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+DELETIONS: Final = "__deleted"
+WIDENING: Final = "delta.enableTypeWidening"
+SETTING: Final = "spark.databricks.delta."
+PLACE: Final = ("_offset", "_partition")
+BUCKETS: Final = 256
+TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first key whose row is not what the log says: `table` and `log` are the rows as JSON, None where there is none."""
+
+    key: str
+    table: str | None
+    log: str | None
+
+
+@dataclass(slots=True)
+class SparkStates:
+    """The state tables of one sink, on a session. `place` is the sink's log and objects."""
+
+    spark: SparkSession
+    place: Place
+    _frames: dict[Changes, DataFrame] = field(default_factory=dict)
+
+    def identity(self, name: TableName) -> str | None:
+        """The table's id."""
+        with spark_errors(name):
+            table = self._table(name)
+            if table is None:
+                return None
+            [detail] = table.detail().collect()
+            return str(detail["id"])
+
+    def is_empty(self, name: TableName) -> bool:
+        """Whether the table holds no row."""
+        with spark_errors(name):
+            table = self._table(name)
+            return table is None or table.toDF().isEmpty()
+
+    @contextmanager
+    def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
+        """The newest record of each key of a stretch, kept in Spark's cache while the body runs."""
+        with spark_errors(stretch.topic):
+            found = self._changes(stretch, rules)
+            keys = key_columns(rules)
+            missing = reduce(lambda a, b: a | b, (F.col(key).isNull() for key in keys))
+            frame = _newest(found, rules).persist()
+        try:
+            with spark_errors(stretch.topic):
+                where = F.concat_ws(" ", F.lit("partition"), F.col("_partition"), F.lit("offset"), F.col("_offset"))
+                [counted] = frame.select(
+                    F.count_if(~missing).alias("keys"),
+                    F.count_if(~missing & F.col("_deleted")).alias("deleted"),
+                    F.count_if(missing).alias("keyless"),
+                    F.min(F.when(missing, where)).alias("example"),
+                ).collect()
+            changes = Changes(
+                stretch, counted["keys"], counted["deleted"], counted["keyless"], counted["example"] or ""
+            )
+            self._frames[changes] = frame.where(~missing)
+            yield changes
+        finally:
+            self._frames = {one: kept for one, kept in self._frames.items() if one.stretch != stretch}
+            frame.unpersist()
+
+    def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
+        """Notes the deleted keys of the changes, where they are newer than what is noted; forgets what was noted too long ago."""
+        beside = deletions_of(name)
+        with spark_errors(beside):
+            frame = self._deleted(changes, rules, now_ms)
+            table = self._table(beside)
+            if table is None:
+                frame.write.format("delta").mode("errorifexists").saveAsTable(beside.sql)
+                return
+            merging = table.alias("t").merge(frame.alias("s"), _same(key_columns(rules)))
+            merging.whenMatchedUpdateAll(_newer(frame.columns)).whenNotMatchedInsertAll().execute()
+            table.delete(F.col("_deleted_at") < F.lit(_time(now_ms - rules.retention_ms)))
+
+    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
+        """One transaction of Delta's; one more try where another writer was in the way."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                with spark_errors(name), self._transaction(transaction):
+                    self._merge(name, changes, rules)
+                return
+            except TableUnavailable:
+                if attempt == TRIES:
+                    raise
+
+    def _merge(self, name: TableName, changes: Changes, rules: StateRules) -> None:
+        table = self._table(name)
+        if table is None:
+            raise TableUnavailable(f"{name} is gone; it is made anew from the whole log with the next merge.")
+        keys = key_columns(rules)
+        own = table.toDF().schema
+        source = _fitted(self._living(name, changes, rules), own, name, rules.mode, table)
+        values: dict[str, Any] = {_quoted(one): f"s.{_quoted(one)}" for one in source.columns if one != "_deleted"}
+        newer = _newer(source.columns)
+        merging = table.alias("t").merge(source.alias("s"), _same(keys))
+        if rules.mode in (Mode.ADD, Mode.RESCUE):
+            merging = merging.withSchemaEvolution()
+        if changes.deleted:
+            merging = merging.whenMatchedDelete(f"s._deleted AND {newer}")
+        merging = merging.whenMatchedUpdate(f"NOT s._deleted AND {newer}", set=values)
+        merging.whenNotMatchedInsert("NOT s._deleted", values=values).execute()
+
+    def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
+        """Makes the tables of these changes alone, that of the deleted keys first. What a table is otherwise, it stays."""
+        beside = deletions_of(name)
+        with spark_errors(beside):
+            self._put(beside, self._deleted(changes, rules, now_ms), note)
+        with spark_errors(name):
+            self._put(name, self._frames[changes].where("NOT _deleted").drop("_deleted"), note)
+
+    def _put(self, name: TableName, frame: DataFrame, note: str) -> None:
+        table = self._table(name)
+        if table is None:
+            frame.write.format("delta").option("userMetadata", note).mode("errorifexists").saveAsTable(name.sql)
+            return
+        frame = _fitted(frame, table.toDF().schema, name, Mode.ADD, table)
+        frame.writeTo(name.sql).options(mergeSchema="true", userMetadata=note).overwrite(F.lit(True))
+
+    def first_difference(self, name: TableName, changes: Changes, rules: StateRules) -> Difference | None:
+        """The first key, in the order of the buckets, whose row differs from the changes of the whole log. Raises TableError.
+
+        Of each bucket of keys both sides give a number of rows and a hash; the rows of buckets that differ alone are compared.
+        """
+        with spark_errors(name):
+            table = self._table(name)
+            if table is None:
+                raise TableRefused(f"There is no table {name}. A merge makes it: kafka-s3 state run.")
+            there, keys = table.toDF(), key_columns(rules)
+            said = _fitted(
+                self._frames[changes].where("NOT _deleted").drop("_deleted"), there.schema, name, rules.mode, table
+            )
+            said = said.select(*(F.col(_quoted(one)) for one in there.columns))
+            sides = {side: _digests(frame, keys) for side, frame in (("table", there), ("log", said))}
+            hashes = {
+                side: {row["bucket"]: (row["rows"], row["hash"]) for row in _hashes(frame).collect()}
+                for side, frame in sides.items()
+            }
+            wrong = [n for n in range(BUCKETS) if hashes["table"].get(n) != hashes["log"].get(n)]
+            return _first(sides["table"], sides["log"], wrong) if wrong else None
+
+    def count(self, name: TableName) -> int:
+        """How many rows the table has."""
+        with spark_errors(name):
+            table = self._table(name)
+            return 0 if table is None else table.toDF().count()
+
+    def _living(self, name: TableName, changes: Changes, rules: StateRules) -> DataFrame:
+        """The changes without the records that are older than the deletion of their key."""
+        frame = self._frames[changes]
+        deleted = self._table(deletions_of(name))
+        if deleted is None:
+            return frame
+        places = _places(frame.columns)
+        known = deleted.toDF().select(*map(_quoted, key_columns(rules)), *places).alias("d")
+        on = " AND ".join(f"s.{_quoted(key)} = d.{_quoted(key)}" for key in key_columns(rules))
+        older = f"NOT s._deleted AND struct({_of('d', places)}) >= struct({_of('s', places)})"
+        return frame.alias("s").join(known, F.expr(f"({on}) AND {older}"), "left_anti")
+
+    def _deleted(self, changes: Changes, rules: StateRules, now_ms: int) -> DataFrame:
+        frame = self._frames[changes].where("_deleted")
+        noted = F.lit(_time(now_ms)).alias("_deleted_at")
+        return frame.select(*map(_quoted, key_columns(rules)), *_places(frame.columns), noted)
+
+    def _changes(self, stretch: StateStretch, rules: StateRules) -> DataFrame:
+        """All records of a stretch, with the columns of a state table and `_deleted`."""
+        options: dict[str, str | int | bool] = {
+            "topic": stretch.topic,
+            "sinceEntry": stretch.first,
+            "untilEntry": stretch.last,
+            "withMetadata": True,
+        }
+        wanted = WantedRecords(stretch.topic, stretch.first, stretch.last)
+        own = record_columns(self.place, wanted)
+        records = self.spark.read.format(register(self.spark, self.place)).options(**options).load()
+        if FIELD not in own.fieldNames():
+            raise TableRefused(
+                f"Entries {stretch.first} to {stretch.last} hold records of {stretch.topic} without {FIELD}: they were written before "
+                "record.metadata.enable, so that their order is not known. Begin a new sink, or restore the topic and sink it again."
+            )
+        return records.select(*self._columns(own, rules))
+
+    def _columns(self, own: StructType, rules: StateRules) -> Iterator[Column]:
+        keys = [self._key(term, own) for term in rules.key]
+        named = {term.column.lower() for term in rules.key}
+        yield from (column.alias(term.column) for term, column in zip(rules.key, keys, strict=True))
+        if rules.order_by is not None:
+            yield _orderable(own, rules.order_by).alias("_order")
+        yield F.col(_path((FIELD, "offset"))).cast("long").alias("_offset")
+        yield F.col(_path((FIELD, "partition"))).cast("int").alias("_partition")
+        yield _deletion(own, rules).alias("_deleted")
+        for column in _values(own, rules):
+            name = column[1]
+            if name.lower() in named:
+                continue
+            if name in OWN:
+                raise TableRefused(
+                    f"The records have a field {name}, which is a column of the state itself. Leave it out by state.columns."
+                )
+            yield F.col(_path(column[0])).alias(name)
+
+    def _key(self, term: KeyTerm, own: StructType) -> Column:
+        if not term.of_record:
+            return F.col(_path(term.path)) if _type_of(own, term.path) is not None else F.lit(None).cast("string")
+        key = F.col(_path((FIELD, "key")))
+        if not term.path:
+            return key
+        return F.get_json_object(key.cast("string"), "$" + "".join(f"['{one}']" for one in term.path))
+
+    def _table(self, name: TableName) -> DeltaTable | None:
+        """The table of that name. Raises TableRefused for one of another format."""
+        from delta.tables import DeltaTable
+
+        if not self.spark.catalog.tableExists(name.sql):
+            return None
+        try:
+            return DeltaTable.forName(self.spark, name.sql)
+        except AnalysisException as error:
+            if "DELTA_MISSING_DELTA_TABLE" not in str(error) and "is not a Delta table" not in str(error):
+                raise
+            rule = f"{name} is no Delta table, and a state is kept in Delta's alone, also beside Iceberg tables"
+            raise TableRefused(f"{rule}. Set another state.table.") from error
+
+    @contextmanager
+    def _transaction(self, transaction: Transaction) -> Iterator[None]:
+        """Delta takes application, version and note of a merge from the session's settings."""
+        wanted = {
+            f"{SETTING}write.txnAppId": transaction.app,
+            f"{SETTING}write.txnVersion": str(transaction.version),
+            f"{SETTING}commitInfo.userMetadata": transaction.note,
+        }
+        for key, text in wanted.items():
+            self.spark.conf.set(key, text)
+        try:
+            yield
+        finally:
+            for key in wanted:
+                self.spark.conf.unset(key)
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def deletions_of(name: TableName) -> TableName:
+    """The table of the deleted keys beside a state table."""
+    return TableName((*name.parts[:-1], f"{name.parts[-1]}{DELETIONS}"))
+
+
+def key_columns(rules: StateRules) -> list[str]:
+    """The columns of a key."""
+    return [term.column for term in rules.key]
+
+
+def _newest(records: DataFrame, rules: StateRules) -> DataFrame:
+    keys = [F.col(_quoted(key)) for key in key_columns(rules)]
+    order = [F.col(one).desc_nulls_last() for one in _places(records.columns)]
+    ranked = records.withColumn("_rank", F.row_number().over(Window.partitionBy(*keys).orderBy(*order)))
+    return ranked.where("_rank = 1").drop("_rank")
+
+
+def _places(columns: Sequence[str]) -> list[str]:
+    return [*(["_order"] if "_order" in columns else []), *PLACE]
+
+
+def _of(side: str, names: Sequence[str]) -> str:
+    return ", ".join(f"{side}.{name}" for name in names)
+
+
+def _newer(columns: Sequence[str]) -> str:
+    """Whether the source is newer than the target: structs compare member by member, and null is the smallest."""
+    places = _places(columns)
+    return f"struct({_of('s', places)}) > struct({_of('t', places)})"
+
+
+def _same(keys: Sequence[str]) -> str:
+    return " AND ".join(f"t.{_quoted(key)} = s.{_quoted(key)}" for key in keys)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _path(path: Sequence[str]) -> str:
+    return ".".join(map(_quoted, path))
+
+
+def _type_of(own: StructType, path: Path) -> DataType | None:
+    """The type of a field, None where the records have none of that path. Raises TableRefused where it is within a text."""
+    found: DataType = own
+    for name in path:
+        if isinstance(found, StringType):
+            raise TableRefused(
+                f"The records have no field {'.'.join(path)}: what is before .{name} is text, as nested JSON without types is. Have it as "
+                "a column (the transforms Flatten, or ExtractNewRecordState with add.fields), or give the values a schema."
+            )
+        if not isinstance(found, StructType) or name not in found.fieldNames():
+            return None
+        found = found[name].dataType
+    return found
+
+
+def _orderable(own: StructType, path: Path) -> Column:
+    """The deciding field; whole numbers of every size are long, so that the column's type stays."""
+    kind = _type_of(own, path)
+    if kind is None:
+        return F.lit(None).cast("long")
+    if isinstance(kind, StructType | ArrayType | MapType):
+        raise TableRefused(
+            f"{'.'.join(path)} (state.order.by) is no single value. Name a field with a number, a time or a text."
+        )
+    column = F.col(_path(path))
+    return column.cast("long") if isinstance(kind, ByteType | ShortType | IntegerType | LongType) else column
+
+
+def _deletion(own: StructType, rules: StateRules) -> Column:
+    marks = [
+        F.coalesce(F.col(_path(mark.path)).cast("string") == F.lit(mark.text), F.lit(False))
+        for mark in rules.deletes
+        if _type_of(own, mark.path) is not None
+    ]
+    return reduce(lambda a, b: a | b, marks, F.lit(False))
+
+
+def _values(own: StructType, rules: StateRules) -> Iterator[tuple[Path, str]]:
+    """The wanted columns of the value: each with its path and its name."""
+    if not rules.columns:
+        yield from (((name,), name) for name in own.fieldNames() if name not in (FIELD, DELETED))
+        return
+    for path in rules.columns:
+        if path[-1] != "*":
+            if _type_of(own, path) is not None:
+                yield path, path[-1]
+            continue
+        inside = _type_of(own, path[:-1])
+        if isinstance(inside, StructType):
+            yield from (((*path[:-1], name), name) for name in inside.fieldNames())
+
+
+def _fitted(source: DataFrame, table: StructType, name: TableName, mode: Mode, target: DeltaTable) -> DataFrame:
+    """The source with the table's columns, and those new ones that it may get. Raises TableRefused."""
+    own = [one for one in source.columns if one != "_deleted"]
+    found = fit(
+        read_columns(table.json()).plain(), read_columns(source.select(*map(_quoted, own)).schema.json()).plain()
+    )
+    refused = [*found.conflicts.values()]
+    if found.wider and (mode is not Mode.ADD or not _widens(target)):
+        refused += found.wider.values()
+    if mode is Mode.FAIL:
+        refused += found.new.values()
+    if mode is Mode.RESCUE:  # what is new within a struct has no text of its own
+        refused += [text for column, text in found.new.items() if column not in own]
+    if refused:
+        way = f"ALTER TABLE {name} SET TBLPROPERTIES ('{WIDENING}' = 'true') lets types widen; or take columns out by state.columns"
+        raise TableRefused(
+            f"{name} cannot take {'; '.join(refused)} (state.schema.evolution.mode={mode}). {way}, or drop the table. {REBUILD}"
+        )
+    wanted = table if mode is not Mode.ADD else StructType.fromJson(json.loads(found.columns.schema_string()))
+    types = {one.name: one.dataType for one in source.schema}
+    columns = [
+        _shaped(F.col(_quoted(one.name)), types.get(one.name), one.dataType).alias(one.name)
+        for one in wanted
+        if one.name != RESCUED
+    ]
+    rescued = _rescued([one for one in own if one not in table.fieldNames()]) if mode is Mode.RESCUE else []
+    marks = [F.col("_deleted")] if "_deleted" in source.columns else []
+    return source.select(*columns, *rescued, *marks)
+
+
+def _shaped(column: Column, kind: DataType | None, wanted: DataType) -> Column:
+    """A column in a wider type, whose structs may have more members, or fewer where new ones are left out."""
+    if kind is None:
+        return F.lit(None).cast(wanted)
+    if isinstance(kind, StructType) and isinstance(wanted, StructType):
+        known = {one.name: one.dataType for one in kind}
+        members = [
+            _shaped(column.getField(one.name), known.get(one.name), one.dataType).alias(one.name) for one in wanted
+        ]
+        return F.when(column.isNotNull(), F.struct(*members))
+    if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
+        return F.transform(column, lambda one: _shaped(one, kind.elementType, wanted.elementType))
+    if isinstance(kind, MapType) and isinstance(wanted, MapType):
+        return F.transform_values(column, lambda _, one: _shaped(one, kind.valueType, wanted.valueType))
+    return column.cast(wanted)
+
+
+def _rescued(new: Sequence[str]) -> list[Column]:
+    """What has no column, as JSON in a column of its own; null where nothing is."""
+    if not new:
+        return [F.lit(None).cast("string").alias(RESCUED)]
+    text = F.to_json(F.struct(*(F.col(_quoted(one)) for one in new)))
+    return [F.when(text != "{}", text).alias(RESCUED)]
+
+
+def _widens(target: DeltaTable) -> bool:
+    [detail] = target.detail().collect()
+    return bool((detail["properties"] or {}).get(WIDENING, "false") == "true")
+
+
+def _digests(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Each row as its key and itself, in JSON, with the bucket of the key and the row's hash."""
+    key = F.to_json(F.struct(*(F.col(_quoted(one)) for one in keys)))
+    row = F.to_json(F.struct(*(F.col(_quoted(one)) for one in sorted(frame.columns))))
+    texts = frame.select(key.alias("key"), row.alias("row"))
+    return texts.withColumns({"bucket": F.pmod(F.xxhash64("key"), F.lit(BUCKETS)), "hash": F.xxhash64("row")})
+
+
+def _hashes(digests: DataFrame) -> DataFrame:
+    return digests.groupBy("bucket").agg(F.count("*").alias("rows"), F.bit_xor("hash").alias("hash"))
+
+
+def _first(table: DataFrame, log: DataFrame, wrong: Sequence[int]) -> Difference | None:
+    def side(frame: DataFrame, name: str) -> DataFrame:
+        return frame.where(F.col("bucket").isin(*wrong)).select("bucket", "key", F.col("row").alias(name))
+
+    both = side(table, "there").join(side(log, "said"), ["bucket", "key"], "full_outer")
+    rows = both.where("NOT there <=> said").orderBy("bucket", "key").limit(1).collect()
+    return Difference(rows[0]["key"], rows[0]["there"], rows[0]["said"]) if rows else None
+
+
+# ------------------------------------------------------------ beside a sink: the command and the job
+
+
+def states_on_spark(settings: Settings, spark: SparkSession) -> SparkStates:
+    """What keeps a sink's state tables. Raises ConfigError where this Spark knows no Delta."""
+    if not SparkCatalog(spark, "").knows_delta():
+        raise ConfigError([Problem("state.enable", "true", f"cannot keep tables here. {HOW_TO_KNOW}")])
+    return SparkStates(spark, place_of_settings(settings))
+
+
+@dataclass(frozen=True, slots=True)
+class StateComparison:
+    """A state table beside what the log says through entry `position`; `keys` are those of the log."""
+
+    topic: str
+    position: int
+    keys: int
+    difference: Difference | None
+
+    def text(self) -> str:
+        """The comparison for people."""
+        if self.difference is None:
+            return f"the table holds what the log says through entry {self.position}, {self.keys:,} keys."
+        one = self.difference
+        return (
+            f"key {one.key} differs: the table has {one.table or 'no row'}, the log through entry {self.position} says "
+            f"{one.log or 'no row'}. {REBUILD}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStateTables:
+    """The state tables of one sink, ready to be kept."""
+
+    keeper: StateKeeper
+    states: SparkStates
+    log: CommitLog
+    store: S3Store
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that the log knows."""
+        return sorted({tp.topic for tp in self.log.state.progress})
+
+    def compare(self, topic: str) -> StateComparison:
+        """Compares a topic's table with the whole log. Raises TableError, also where a merge came in between."""
+        note = self.keeper.notes.read(topic)
+        if note is None or note.rebuilding:
+            raise TableRefused(f"Topic {topic} has no state table that is complete. kafka-s3 state run makes it.")
+        rules, name = self.keeper.rules, self.keeper.names.of(topic)
+        with self.states.read_changes(StateStretch(topic, 0, note.position), rules) as changes:
+            difference = self.states.first_difference(name, changes, rules)
+        if self.keeper.notes.read(topic) != note:
+            raise TableRefused(f"{name} was changed by a merge meanwhile. Compare it again, or pause the sink before.")
+        return StateComparison(topic, note.position, changes.keys - changes.deleted, difference)
+
+    def close(self) -> None:
+        """Closes the bucket; the session is left to whoever began it."""
+        self.store.close()
+
+
+def opened_states(settings: Settings, *, warn: Callable[[str], None]) -> OpenStateTables:
+    """Opens them on the session that is there, or a local one. Raises ConfigError where Spark knows no Delta; LogDamaged, StorageError."""
+    store = S3Store(store_options(settings))
+    log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
+    log.load()
+    tables = states_on_spark(settings, spark_session(name=f"kafka-s3 state of {settings.name}"))
+    keeper = state_keeper(settings, store, tables, clock_ms=now_ms, warn=warn)
+    return OpenStateTables(keeper, tables, log, store)

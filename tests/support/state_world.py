@@ -1,0 +1,190 @@
+"""Sinks with state tables: random records, a model that knows what a table has to hold, and tables in memory in Spark's place."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from kafka_s3.connect.naming.table_names import TableName
+from kafka_s3.engine.log.committed import committed_files, entries_between
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.followers.state import Changes, StateRules, StateStretch, Transaction
+from kafka_s3.model.offsets import TopicPartition
+
+Place = tuple[bool, int, int, int]
+"""What decides between two records of a key: whether there is a time, the time, offset, partition."""
+STATE = {
+    "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
+    "value.schema.inference": "true",
+    "record.metadata.enable": "true",
+    "state.enable": "true",
+    "state.table": "main.${topic}",
+    "state.delete.on": "tombstone",
+    "state.run.on": "job",
+    "transforms": "tombstones",
+    "transforms.tombstones.type": "io.confluent.connect.transforms.TombstoneHandler",
+    "transforms.tombstones.behavior": "rewrite",
+}
+
+
+@dataclass(frozen=True)
+class KeyedRecord:
+    """A record as its producer means it; One that is deleted is a tombstone, or has a time and a mark. `number` is the row's."""
+
+    key: str
+    partition: int
+    number: int
+    at: int | None
+    deleted: bool
+
+    def value(self) -> bytes | None:
+        if self.deleted and self.at is None:
+            return None
+        times = {} if self.at is None else {"at": self.at}
+        mark = {"__deleted": "true"} if self.deleted else {}
+        return json.dumps({"n": self.number, **times, **mark}).encode()
+
+
+def random_records(
+    random: Random, *, count: int, numbers: Iterator[int], partitions: int, moving: bool
+) -> list[KeyedRecord]:
+    """Updates, deletes, re-inserts and late records of few keys; a producer's duplicates, too. Where keys move, times decide.
+
+    Without it a key has one partition, as in Kafka, and no times.
+    """
+    found: list[KeyedRecord] = []
+    for _ in range(count):
+        key = random.randrange(8)
+        partition = random.randrange(partitions) if moving else key % partitions
+        at = random.randrange(30) if moving and random.random() < 0.9 else None
+        found.append(KeyedRecord(f"k{key}", partition, next(numbers), at, random.random() < 0.3))
+        if random.random() < 0.1:
+            found.append(found[-1])
+    return found
+
+
+@dataclass
+class StateModel:
+    """Every record ever produced, and what a table has to hold of them."""
+
+    by_time: bool
+    records: list[tuple[KeyedRecord, int]] = field(default_factory=list)
+
+    def add(self, record: KeyedRecord, offset: int) -> None:
+        self.records.append((record, offset))
+
+    def rows(self) -> dict[str, int]:
+        """The number of the newest record of each key that is not deleted."""
+        newest: dict[str, tuple[Place, KeyedRecord]] = {}
+        for record, offset in self.records:
+            at = record.at if self.by_time else None
+            place = (at is not None, at or 0, offset, record.partition)
+            if record.key not in newest or place > newest[record.key][0]:
+                newest[record.key] = place, record
+        return {key: record.number for key, (_, record) in newest.items() if not record.deleted}
+
+
+@dataclass
+class MemoryStateTable:
+    """Live rows and deletions with their places; the transactions that it has."""
+
+    id: str
+    rows: dict[str, tuple[Place, dict[str, Any]]] = field(default_factory=dict)
+    deleted: dict[str, tuple[Place, int]] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+
+
+_ids = itertools.count()
+
+
+@dataclass
+class MemoryStates:
+    """The tables by name. `step` is called around each, with what is done, and may die or do something else in between."""
+
+    log: Callable[[], CommitLog]
+    step: Callable[[str], None] = lambda _: None
+    tables: dict[str, MemoryStateTable] = field(default_factory=dict)
+    _changes: dict[Changes, dict[str, tuple[Place, bool, dict[str, Any]]]] = field(default_factory=dict)
+
+    def identity(self, name: TableName) -> str | None:
+        found = self.tables.get(str(name))
+        return None if found is None else found.id
+
+    def is_empty(self, name: TableName) -> bool:
+        return not self.tables[str(name)].rows
+
+    @contextmanager
+    def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
+        newest: dict[str, tuple[Place, bool, dict[str, Any]]] = {}
+        keyless = 0
+        for row in self._rows(stretch):
+            kafka, key = row["_kafka"], row["_kafka"]["key"]
+            if key is None:
+                keyless += 1
+                continue
+            at = row.get(rules.order_by[0]) if rules.order_by else None
+            place = (at is not None, at or 0, kafka["offset"], kafka["partition"])
+            if key not in newest or place > newest[key][0]:
+                newest[key] = place, any(row.get(mark.path[0]) == mark.text for mark in rules.deletes), row
+        deleted = sum(one[1] for one in newest.values())
+        changes = Changes(stretch, len(newest), deleted, keyless, "partition 0 offset 0" if keyless else "")
+        self._changes[changes] = newest
+        self.step("read")
+        yield changes
+
+    def _rows(self, stretch: StateStretch) -> Iterator[dict[str, Any]]:
+        log = self.log()
+        log.load()
+        for one in committed_files(entries_between(log, stretch.first, stretch.last), stretch.topic):
+            assert one.values is not None
+            yield from pq.read_table(io.BytesIO(log.store.get(one.values.key)), partitioning=None).to_pylist()
+
+    def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
+        self.step("before deletions")
+        table = self.tables[str(name)]
+        for key, (place, deleted, _) in self._changes[changes].items():
+            if deleted and (key not in table.deleted or place > table.deleted[key][0]):
+                table.deleted[key] = place, now_ms
+        kept = {key: one for key, one in table.deleted.items() if one[1] >= now_ms - rules.retention_ms}
+        table.deleted = kept
+        self.step("after deletions")
+
+    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
+        self.step("before merge")
+        table = self.tables[str(name)]
+        if table.versions.get(transaction.app, -1) < transaction.version:
+            for key, (place, deleted, row) in self._changes[changes].items():
+                if key in table.rows and place <= table.rows[key][0]:
+                    continue
+                if deleted:
+                    table.rows.pop(key, None)
+                elif key not in table.deleted or place > table.deleted[key][0]:
+                    table.rows[key] = place, row
+            table.versions[transaction.app] = transaction.version
+        self.step("after merge")
+
+    def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
+        self.step("before replace")
+        found = self.tables.setdefault(str(name), MemoryStateTable(f"table-{next(_ids)}"))
+        content = self._changes[changes]
+        found.deleted = {key: (place, now_ms) for key, (place, deleted, _) in content.items() if deleted}
+        self.step("deletions replaced")
+        found.rows = {key: (place, row) for key, (place, deleted, row) in content.items() if not deleted}
+        self.step("after replace")
+
+    def numbers(self, name: str) -> dict[str, int]:
+        """The table's rows as the model has them."""
+        return {key: row["n"] for key, (_, row) in self.tables[name].rows.items()}
+
+
+def partition_of(record: KeyedRecord, topic: str = "orders") -> TopicPartition:
+    """Where it is produced to."""
+    return TopicPartition(topic, record.partition)

@@ -1,0 +1,294 @@
+"""State tables hold the newest value of every key, whoever dies, repeats, is overtaken or comes late.
+
+Spark's part is played by tables in memory; tests/services/state has the same records on delta-spark.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+from kafka_s3.followers.state import ABANDONED_MS, StateKeeper
+from kafka_s3.model.errors import ConfigError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.run.wiring.state import state_keeper
+from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.deaths import Died
+from tests.support.memory_world import START_MS, World
+from tests.support.state_world import STATE, KeyedRecord, MemoryStates, StateModel, partition_of, random_records
+
+PARTITIONS = [TopicPartition("orders", n) for n in range(3)]
+STEPS = (
+    "read", "before deletions", "after deletions", "before merge", "after merge", "before replace", "deletions replaced", "after replace",
+)  # fmt: skip
+
+
+class StateWorld(World):
+    """A sink in memory with a state table, which a keeper of its own brings up to date."""
+
+    def __init__(self, **config: str) -> None:
+        super().__init__({"flush.size": "3", "name": "orders", **STATE, **config}, topics=PARTITIONS)
+        self.tables = MemoryStates(self.log)
+        self.model = StateModel(by_time=self.settings.text("state.order.by") == "at")
+        self.warnings: list[str] = []
+        self.sink = build_sink(
+            self.settings,
+            self.kafka,
+            source=self.kafka,
+            store=self.store,
+            clock_ms=lambda: self.now,
+            states=self.tables,
+        )
+        self.sink.open()
+
+    def keeper(self) -> StateKeeper:
+        return state_keeper(
+            self.settings, self.store, self.tables, clock_ms=lambda: self.now, warn=self.warnings.append
+        )
+
+    def take(self, *records: KeyedRecord) -> None:
+        """Produces and commits them; files that are not full stay open."""
+        for record in records:
+            tp = partition_of(record)
+            offset = len(self.kafka.records[tp])
+            self.kafka.add(tp, MemoryRecord(offset, START_MS, record.key.encode(), record.value()))
+            self.model.add(record, offset)
+        self.sink.poll_and_commit()
+
+    def flush(self) -> None:
+        """Fills every file, with records of a key that no other test record has."""
+        for tp in PARTITIONS:
+            fill = (KeyedRecord(f"fill{tp.partition}", tp.partition, n, None, False) for n in range(3))
+            self.take(*fill)
+
+    def advance(self) -> None:
+        log = self.log()
+        log.load()
+        self.keeper().advance("orders", log)
+
+    def rebuild(self) -> None:
+        log = self.log()
+        log.load()
+        self.keeper().rebuild("orders", log)
+
+    def committed(self) -> dict[str, int]:
+        """What the model says of the records that are committed by now."""
+        frontier = self.log().load().frontier
+        known = [(one, offset) for one, offset in self.model.records if offset < frontier.get(partition_of(one), 0)]
+        return StateModel(self.model.by_time, known).rows()
+
+    def rows(self) -> dict[str, int]:
+        return self.tables.numbers("main.orders")
+
+
+QUICK = 40
+"""Runs beside every change; the others are for the nightly run."""
+
+
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=() if n < QUICK else pytest.mark.nightly) for n in range(240)])
+def test_a_table_holds_the_newest_value_of_every_key(seed: int) -> None:
+    random, numbers = Random(seed), itertools.count()
+    moving = seed % 2 == 0
+    world = StateWorld(**({"state.order.by": "at"} if moving else {}))
+    for _ in range(random.randrange(3, 7)):
+        records = random_records(random, count=random.randrange(1, 12), numbers=numbers, partitions=3, moving=moving)
+        world.take(*records)
+        for _ in range(random.randrange(3)):
+            disturbed(world, random)
+    world.flush()
+    world.tables.step = lambda _: None
+    world.now += ABANDONED_MS
+    world.advance()
+    assert world.rows() == world.committed()
+    before = world.rows()
+    world.advance()
+    world.rebuild()
+    assert world.rows() == before
+
+
+def disturbed(world: StateWorld, random: Random) -> None:
+    """A merge or a rebuild that dies somewhere, or stands still while another one does its work."""
+    where, other = random.choice(STEPS), random.choice(("dies", "is overtaken", "goes on"))
+    done: list[str] = []
+
+    def step(at: str) -> None:
+        if at != where or done:
+            return
+        done.append(at)
+        if other == "dies":
+            raise Died
+        if other == "is overtaken":
+            attempted(world, random.choice((world.advance, world.advance, world.rebuild)))
+
+    world.tables.step = step
+    attempted(world, world.rebuild if random.random() < 0.15 else world.advance)
+    world.now += random.choice((0, 1000, ABANDONED_MS))
+
+
+def attempted(world: StateWorld, work: Callable[[], None]) -> None:
+    with suppress(Died, TableError):
+        work()
+
+
+def record(
+    key: str, number: int = 0, *, at: int | None = None, deleted: bool = False, partition: int = 0
+) -> KeyedRecord:
+    return KeyedRecord(key, partition, number, at, deleted)
+
+
+def test_an_older_record_that_comes_late_does_not_raise_the_dead_until_the_retention_is_over() -> None:
+    world = StateWorld(**{"state.order.by": "at", "flush.size": "1", "state.delete.retention.ms": "1000"})
+    world.take(record("a", 1, at=5))
+    world.advance()
+    world.take(record("a", 2, at=7, deleted=True))
+    world.advance()
+    assert world.rows() == {}
+    world.take(record("a", 3, at=6, partition=1))
+    world.advance()
+    assert world.rows() == {}, "it is older than the deletion"
+    world.now += 2000
+    world.take(record("b", 4, deleted=True))  # what is remembered is looked through with a deletion
+    world.advance()
+    world.take(record("a", 5, at=6, partition=1))
+    world.advance()
+    assert world.rows() == {"a": 5}
+
+
+def test_a_table_that_is_dropped_is_made_anew_and_one_with_rows_of_others_is_refused() -> None:
+    world = StateWorld(**{"flush.size": "1"})
+    world.take(record("a", 1), record("b", 2))
+    world.advance()
+    world.tables.tables.clear()
+    world.advance()
+    assert world.rows() == {"a": 1, "b": 2}
+    world.store.delete(world.keeper().notes._key("orders"))
+    with pytest.raises(TableRefused, match=r"main.orders has rows already.*kafka-s3 state rebuild"):
+        world.advance()
+    world.rebuild()
+    assert world.rows() == {"a": 1, "b": 2}
+
+
+def test_other_rules_ask_for_a_rebuild_and_so_does_a_topic_that_was_made_again() -> None:
+    world = StateWorld(**{"flush.size": "1"})
+    world.take(record("a", 1))
+    world.advance()
+    keeper, log = world.keeper(), world.log()
+    log.load()
+    log.state.topic_ids["orders"] = "another"
+    note = keeper.notes.read("orders")
+    assert note is not None
+    keeper.notes.put("orders", type(note)(**{**_members(note), "topic_id": "one"}))
+    with pytest.raises(TableRefused, match="Topic orders was deleted and made again"):
+        keeper.advance("orders", log)
+    keeper.notes.put("orders", type(note)(**{**_members(note), "rules": "state.key=id"}))
+    with pytest.raises(TableRefused, match=r"was made with state.key=id; now it is state.key=record key.*rebuild"):
+        world.advance()
+    world.rebuild()
+    world.advance()
+
+
+def _members(note: Any) -> dict[str, Any]:
+    return {name: getattr(note, name) for name in note.__slots__}
+
+
+def test_records_without_a_key_hold_the_table_or_are_left_out_with_a_warning() -> None:
+    world = StateWorld(**{"flush.size": "1"})
+    world.kafka.add(PARTITIONS[0], MemoryRecord(0, START_MS, None, b'{"n":1}'))
+    world.take(record("a", 2, partition=1))
+    with pytest.raises(
+        TableRefused, match=r"1 records of orders have no record key, for example partition 0 offset 0. Name a key"
+    ):
+        world.advance()
+    tolerant = StateWorld(**{"flush.size": "1", "errors.tolerance": "all"})
+    tolerant.kafka.add(PARTITIONS[0], MemoryRecord(0, START_MS, None, b'{"n":1}'))
+    tolerant.take(record("a", 2, partition=1))
+    tolerant.advance()
+    assert tolerant.rows() == {"a": 2}
+    assert "they are left out" in tolerant.warnings[0]
+
+
+def test_a_rebuild_that_died_is_waited_for_and_then_begun_again() -> None:
+    world = StateWorld(**{"flush.size": "1"})
+    world.take(record("a", 1))
+
+    def die(at: str) -> None:
+        if at == "deletions replaced":
+            raise Died
+
+    world.tables.step = die
+    attempted(world, world.advance)
+    world.tables.step = lambda _: None
+    with pytest.raises(TableRefused, match=r"main.orders is being made anew since 2024-01-15T10:00:00"):
+        world.advance()
+    world.now += ABANDONED_MS
+    world.advance()
+    assert world.rows() == {"a": 1}
+
+
+def test_a_merge_of_a_table_that_was_made_anew_meanwhile_notes_nothing() -> None:
+    world = StateWorld(**{"flush.size": "1"})
+    world.take(record("a", 1))
+    world.advance()
+    world.take(record("a", 2))
+    done: list[str] = []
+
+    def overtake(at: str) -> None:
+        if at == "after merge" and not done:
+            done.append(at)
+            world.rebuild()
+
+    world.tables.step = overtake
+    with pytest.raises(TableUnavailable, match="was made anew by somebody else meanwhile"):
+        world.advance()
+    world.advance()
+    assert world.rows() == {"a": 2}
+
+
+def test_a_sink_merges_by_time_or_after_so_many_entries() -> None:
+    world = running({"state.interval.ms": "60000", "state.interval.entries": "3"})
+    world.take(record("a", 1))
+    assert not world.tables.tables
+    world.now += 60_000
+    world.sink.poll_and_commit()
+    assert world.rows() == {"a": 1}
+    world.take(record("a", 2))
+    assert world.rows() == {"a": 1}
+    for n in (3, 4):
+        world.take(record("a", n))
+    assert world.rows() == {"a": 4}
+
+
+def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can() -> None:
+    world = running({"state.interval.ms": "0"})
+    world.take(record("a", 1))
+
+    def refuse(at: str) -> None:
+        raise TableRefused(f"no {at}")
+
+    world.tables.step = refuse
+    world.take(record("a", 2))
+    assert [text for text in world.sink.followers.problems if "the state of orders does not follow" in text]
+    world.take(record("a", 3))
+    assert world.frontier(PARTITIONS[0]) == 3
+    world.tables.step = lambda _: None
+    world.now += 60_000
+    world.take(record("a", 4))
+    assert world.rows() == {"a": 4}
+    assert not world.sink.followers.problems
+
+
+def running(config: dict[str, str]) -> StateWorld:
+    """A world whose sink keeps the table itself."""
+    return StateWorld(**{"flush.size": "1", "state.run.on": "sink", **config})
+
+
+def test_a_sink_that_keeps_tables_without_spark_says_what_to_do() -> None:
+    world = running({})
+    with pytest.raises(ConfigError, match=r"state.run.on .'sink'.: needs a Spark that knows Delta.*state.run.on=job"):
+        build_sink(world.settings, world.kafka, source=world.kafka, store=world.store, clock_ms=lambda: world.now)
