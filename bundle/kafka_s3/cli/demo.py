@@ -16,6 +16,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Annotated
 
@@ -75,6 +76,7 @@ FIRST = 20
 """This part of all records is sent before the sinks get going."""
 QUIET = {"errors.log.enable": "false", "kafka.reader": "tasks"}
 TOPICS = (*ORDERS_TOPICS, SHIPMENTS_TOPIC)
+ICEBERG = {"iceberg.enable": "true", "iceberg.catalog.type": "sql"}
 NEEDED = ("pyspark", "fastavro")
 """A package of each extra that every demo needs; what its configurations need is checked with them."""
 
@@ -106,12 +108,15 @@ def demo(
     out = console()
     sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
     kafka, s3, registry = free_ports(3)
-    services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry))
+    folder = TemporaryDirectory(prefix="kafka-s3-demo-")
+    catalog = f"sqlite:///{folder.name}/catalog.db" if config is None and find_spec("pyiceberg") is not None else ""
+    services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry), catalog)
     os.environ.update(services.s3.environment)
     if dashboard:
         app_file()  # raises ConfigError, before anything starts, where a package is missing
     settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
     with ExitStack() as stack:
+        stack.enter_context(folder)
         with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
             if sinks:
                 session.begin()  # beside the services
@@ -197,11 +202,12 @@ def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]], por
 
 @dataclass(frozen=True)
 class DemoServices:
-    """What the demo starts."""
+    """What the demo starts. `catalog` is the address of a database in which tables become Iceberg tables, too; blank: they do not."""
 
     kafka: EmbeddedKafka
     s3: EmbeddedS3
     registry: EmbeddedRegistry
+    catalog: str = ""
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -223,10 +229,12 @@ class DemoServices:
     def keys(self, raw: Mapping[str, str]) -> dict[str, str]:
         """The keys of a configuration that say where the services are; what a log line would say of a record, the demo says at the end."""
         registry = {REGISTRY_KEY: self.registry.url} if REGISTRY_KEY in raw else {}
+        tables = {**ICEBERG, "iceberg.catalog.uri": self.catalog} if self.catalog and "delta.enable" in raw else {}
         return {
             "kafka.bootstrap.servers": self.kafka.bootstrap_servers,
             "store.url": self.s3.endpoint_url,
             **registry,
+            **tables,
             **QUIET,
         }
 
@@ -291,6 +299,23 @@ class _RunningSink:
         broken, letters = sum(malformed[topic] for topic in topics), sum(tally.dead_letters for tally in report.tallies)
         show_line(out, f"  {broken:,} records were broken on purpose: {letters:,} dead letters")
         show_line(out, f"  verify: {report.verdict()}", style="green" if report.clean else "red")
+        for topic in topics:
+            written = sum(tally.written for tally in report.tallies if tally.topic_partition.topic == topic)
+            self._show_tables(out, topic, written)
+
+    def _show_tables(self, out: Console, topic: str, records: int) -> None:
+        """What each engine reads from its table, over the one set of objects."""
+        from kafka_s3.run.wiring.table_guard import open_tables  # loads delta-rs or pyiceberg
+
+        opened = open_tables(self.settings, self.sink.store, warn=lambda text: show_line(out, f"  {text}"))
+        for engine, tables in (("delta-rs", opened.delta), ("pyiceberg", opened.iceberg)):
+            if tables is None or (table := tables(topic)).state() is None:
+                continue
+            rows, files = table.count_rows(), len(table.paths())
+            text = f"  {engine} reads {rows:,} rows in {files} objects of {table.address}"
+            show_line(out, text, style="green" if rows == records else "red")
+        if opened.delta is not None and opened.iceberg is None:
+            show_line(out, "  The same objects can be an Iceberg table, too: pip install 'kafka-s3[iceberg]'")
 
 
 def show_next(

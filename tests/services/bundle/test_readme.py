@@ -220,4 +220,7 @@ def assert_made(reported: str) -> None:
     """Two sinks have worked, all is there, and nothing else was reported."""
     assert reported.count("verify: Nothing found: every record is accounted for exactly once.") == 2
     assert "records were broken on purpose" in reported
+    read = re.findall(r"(delta-rs|pyiceberg) reads ([\d,]+) rows in (\d+) objects", reported)
+    assert read[0][0] == "delta-rs"
+    assert len({(rows, files) for _, rows, files in read}) == 1, read
     assert not [noise for noise in NOISE if noise in reported]

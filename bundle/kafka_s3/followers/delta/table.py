@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
@@ -100,6 +100,12 @@ class Table:
             self.state()
         if commit.files or commit.removed or commit.position > state.position:
             self.append(commit)
+
+    def count_rows(self) -> int:
+        """How many rows delta-rs reads from the table as last read: all columns of all files. Raises TableError."""
+        with _errors(self.address):
+            reader = QueryBuilder().register("here", self._table).execute("SELECT * FROM here")
+            return sum(batch.num_rows for batch in reader)
 
     def create(self, columns: TableColumns, partition_by: Sequence[str], commit: Commit) -> None:
         """Makes the table with its first files. Raises TableUnavailable where someone else was faster."""

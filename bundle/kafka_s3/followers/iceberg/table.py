@@ -183,6 +183,11 @@ class IcebergTable:
         """The paths of the files in the table as last read."""
         return list(self.files())
 
+    def count_rows(self) -> int:
+        """How many rows pyiceberg reads from the table as last read: all columns of all files, one batch in memory. Raises TableError."""
+        with self._errors():
+            return sum(batch.num_rows for batch in self._table.scan().to_arrow_batch_reader())
+
     def path(self, location: str) -> str:
         """The path of a location below `root`; the location itself where it is elsewhere."""
         return location.removeprefix(self.root)

@@ -126,7 +126,7 @@ def spark_jars(coordinates: Sequence[str], *, progress: Callable[[str], None] = 
 def resolve(
     coordinates: Sequence[str], *, without: Collection[str] = (), progress: Callable[[str], None] = announce
 ) -> list[Path]:
-    """The jars of `group:artifact:version` coordinates and of all they need, but for the artifacts `without`.
+    """The jars of `group:artifact:version[:classifier]` coordinates and of all they need, but for the artifacts `without`.
 
     Fetched at the first call, from the cache folder afterwards (no Java, no network). Safe to call from several processes at
     once. Raises LocalServiceError where the download fails twice, with Ivy's reasons.
@@ -142,7 +142,7 @@ def resolve(
 
 def _target(coordinates: Sequence[str], without: Collection[str]) -> Path:
     request = "\n".join([*sorted(coordinates), "", *sorted(without)])
-    _, artifact, release = coordinates[0].split(":")
+    _, artifact, release = coordinates[0].split(":")[:3]
     return cache_folder() / "jars" / f"{artifact}-{release}-{hashlib.sha256(request.encode()).hexdigest()[:12]}"
 
 
@@ -188,13 +188,18 @@ def _run_ivy(ivy_xml: str, folder: Path, *, ivy_folder: Path) -> None:
 
 def ivy_file(coordinates: Sequence[str], without: Collection[str]) -> str:
     """An Ivy module that depends on these coordinates; the artifacts `without` are left out wherever they are asked for."""
-    dependencies = []
+    modules: dict[tuple[str, ...], list[str]] = {}
     for coordinate in coordinates:
-        group, artifact, release = map(quoteattr, coordinate.split(":"))
-        dependencies.append(f'<dependency org={group} name={artifact} rev={release} conf="default"/>')
+        group, artifact, release, *classifier = map(quoteattr, coordinate.split(":"))
+        marks = "".join(f" m:classifier={one}" for one in classifier)
+        modules.setdefault((group, artifact, release), []).append(f'<artifact name={artifact} type="jar"{marks}/>')
+    dependencies = [
+        f'<dependency org={group} name={artifact} rev={release} conf="default">{"".join(artifacts)}</dependency>'
+        for (group, artifact, release), artifacts in modules.items()
+    ]
     dependencies += [f"<exclude module={quoteattr(module)}/>" for module in sorted(without)]
     return (
-        '<ivy-module version="2.0"><info organisation="kafka-s3" module="local"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="kafka-s3" module="local"/>'
         f'<configurations><conf name="default"/></configurations><dependencies>{"".join(dependencies)}</dependencies></ivy-module>'
     )
 

@@ -13,12 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_s3.followers.ddl.statements import QueryEngine, statements
+from kafka_s3.followers.iceberg.maintain import rebuild
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.followers import tables_of_sink
+from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.iceberg_world import IcebergWorld
+from tests.support.rest_catalog import rest_catalog
 
 if TYPE_CHECKING:
     from kafka_s3.testing.services.s3 import EmbeddedS3
@@ -94,3 +97,26 @@ def test_the_catalog_may_be_glue(objects: EmbeddedS3, own_bucket: str, tmp_path:
     world = filled(world_on(objects, own_bucket, tmp_path, **config))
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
     assert world.warnings.texts == []
+
+
+@pytest.mark.nightly
+def test_the_catalog_may_be_a_rest_server(objects: EmbeddedS3, own_bucket: str, tmp_path: Path) -> None:
+    """The whole life of a table: made, added to, with a new column and a hidden partition, rolled back and rebuilt."""
+    with rest_catalog(objects, f"s3://{own_bucket}/rest", tmp_path) as address:
+        config = {"iceberg.catalog.type": "rest", "iceberg.catalog.uri": address, "iceberg.partition.by": "partition"}
+        world = filled(world_on(objects, own_bucket, tmp_path, **config))
+        assert world.warnings.texts == []
+        assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+        assert world.rows()[4]["note"] == "late"
+        world.add({"n": 6}, {"n": 7})
+        world.run()
+        first = world.table().metadata.snapshots[0].snapshot_id
+        world.table().manage_snapshots().rollback_to_snapshot(first).commit()
+        table = iceberg_tables(world.settings, world.store, warn=print)("orders")
+        planner = iceberg_planner(world.settings, world.store)
+        done = rebuild(world.log(), planner, table, topic="orders", clock_ms=lambda: world.now)
+        assert (done.added, done.removed) == (2, 0)
+        assert [row["n"] for row in world.rows()] == list(range(8))
+        (orders,) = tables_of_sink(world.settings, world.store)
+        assert orders.iceberg is not None
+        assert f"SET `spark.sql.catalog.iceberg.uri` = `{address}`" in statements(QueryEngine.SPARK, orders)

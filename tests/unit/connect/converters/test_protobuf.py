@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, message_factory
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.protobuf import ProtobufPayloads
@@ -492,6 +492,7 @@ def test_random_bytes_are_values_or_failures_and_never_raise(payloads: list[byte
 
 @settings(max_examples=examples(200))
 @given(st.binary(max_size=60))
+@example(b"\x1a\x04\x00\x00\x00\x80")  # imports a name that is no UTF-8
 def test_random_bytes_in_base64_are_a_schema_or_a_schema_error(raw: bytes) -> None:
     with suppress(SchemaError):
         assert message_type(registered(base64.b64encode(raw).decode()), (0,)).fields is not None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -325,11 +325,10 @@ class _Inferred:
             self._rest[name] = rest
         return column
 
-    def _values(self, name: str) -> Iterable[Any]:
+    def _values(self, name: str) -> list[Any]:
         """A column's values as the documents have them; `_kafka`, which no document has, as Arrow does."""
         if name == KAFKA_FIELD and _has_times(self.inferred.schema.field(name).type):
-            found: list[Any] = self.inferred.column(name).to_pylist()
-            return found
+            return list(self.inferred.column(name).to_pylist())
         if self._objects is None:
             self._objects = self.values.objects()
         return [one.get(name) if isinstance(one, dict) else one if name == "value" else None for one in self._objects]
