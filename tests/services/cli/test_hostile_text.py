@@ -42,6 +42,7 @@ NEVER = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if code != 0x0
 ELSEWHERE = {
     "run", "demo", "dashboard", "watch", "new", "seek", "catalog list", "catalog describe", "create", "pause", "resume", "flush",
     "delete", "compact", "delta rebuild", "delta maintain", "iceberg rebuild", "iceberg maintain",
+    "state run", "state check", "state rebuild",
     "position set", "position seek-to-time", "dead-letters replay", "dead-letters resolve",
 }  # fmt: skip
 """They change something, or show nothing that others wrote but by the same console."""
@@ -115,6 +116,7 @@ def commands(sink: Sink) -> dict[str, list[str]]:
         "restore": ["restore", path, "--to-topic", "hostile-back", "--dry-run"],
         "simulate": ["simulate", path, "--hours", "1"],
         "delta check": ["delta", "check", path],
+        "forget": ["forget", path, "--key", "nobody", "--dry-run"],
         "iceberg check": ["iceberg", "check", path],
         "ddl": ["ddl", path, "--engine", "athena"],
         "iam": ["iam", path],
