@@ -108,15 +108,14 @@ def demo(
     out = console()
     sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
     kafka, s3, registry = free_ports(3)
-    folder = TemporaryDirectory(prefix="kafka-s3-demo-")
-    catalog = f"sqlite:///{folder.name}/catalog.db" if config is None and find_spec("pyiceberg") is not None else ""
-    services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry), catalog)
-    os.environ.update(services.s3.environment)
-    if dashboard:
-        app_file()  # raises ConfigError, before anything starts, where a package is missing
-    settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
     with ExitStack() as stack:
-        stack.enter_context(folder)
+        folder = stack.enter_context(TemporaryDirectory(prefix="kafka-s3-demo-"))
+        catalog = f"sqlite:///{folder}/catalog.db" if config is None and find_spec("pyiceberg") is not None else ""
+        services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry), catalog)
+        os.environ.update(services.s3.environment)
+        if dashboard:
+            app_file()  # raises ConfigError, before anything starts, where a package is missing
+        settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
         with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
             if sinks:
                 session.begin()  # beside the services

@@ -25,16 +25,22 @@ FIRST_DATA_ENTRY = 3
 launched = launch.sink_on_spark
 
 
-def pausing(settings: Settings, spark: SparkSession, *, observer: Observer | None, store: S3Store | None) -> Sink:
+def pausing(
+    settings: Settings,
+    spark: SparkSession,
+    *,
+    observer: Observer | None,
+    store: S3Store | None,
+    states: launch.MakeStates | None,
+) -> Sink:
     """The real sink, with a store that stops the process."""
 
     def pause(key: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
     fault = Fault("put_new", pause, Moment.AFTER, FIRST_DATA_ENTRY, lambda key: "/commits/" in key)
-    return launched(
-        settings, spark, observer=observer, store=FaultyStore(store or S3Store(store_options(settings)), [fault])
-    )
+    faulty = FaultyStore(store or S3Store(store_options(settings)), [fault])
+    return launched(settings, spark, observer=observer, store=faulty, states=states)
 
 
 if __name__ == "__main__":
