@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.timing import now_ms
+from kafka_s3.model.timing import duration_text, now_ms
 from kafka_s3.ops.forecast import DAY_MS, Forecast, Prices
 from kafka_s3.ops.simulation import Load, made_load, sampled_load, window_of
 from kafka_s3.ops.simulation import simulate as run
@@ -139,7 +139,7 @@ def _notes(settings: Settings, found: Forecast) -> list[str]:
     notes = []
     if found.window_ms != DAY_MS:
         notes.append(
-            f"{found.window_ms / HOUR_MS:,.2f} hours were simulated, and are given as a day; rules that act more rarely do not show."
+            f"{duration_text(found.window_ms)} were simulated, and are given as a day; rules that act more rarely do not show."
         )
     if found.written + found.dead_letters + found.skipped < found.records:
         left = found.records - found.written - found.dead_letters - found.skipped

@@ -322,9 +322,9 @@ KINDS: Final = {
 }  # fmt: skip
 """What a verb of the store is as a request."""
 MOST_RECORDS: Final = 3_000_000
-SHORTEST_MS: Final = 600_000
+SHORTEST_MS: Final = 60_000
 MOST_POLLS: Final = 20_000
-"""What one simulation does at most, unless its window is given: so many records, in no less than ten minutes, looked at so often."""
+"""What one simulation does at most, unless its window is given: so many records, in no less than a minute, looked at so often."""
 OURSELVES: Final[dict[str, Value]] = {
     "name": "simulated",
     "delta.enable": False,

@@ -24,4 +24,4 @@ def test_a_rate_is_enough_and_prices_are_those_that_are_given(tmp_path: Path) ->
     done = CliRunner().invoke(app, ["simulate", str(path), *RATE])
     assert "A day under this configuration" in done.stdout
     assert "100% flush.size" in done.stdout
-    assert "0.50 hours were simulated" in done.stdout
+    assert "30 min were simulated" in done.stdout

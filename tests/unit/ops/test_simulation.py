@@ -221,10 +221,11 @@ def test_the_requests_of_a_delta_table_grow_with_its_log_until_a_checkpoint() ->
 
 def test_very_many_records_shorten_the_window() -> None:
     settings = settings_of({"flush.size": "1"})
-    slow, fast = (
-        made_load(settings, rate=rate, record_bytes=200, partitions=1, begun_ms=BEGUN_MS).streams for rate in (10, 1000)
+    slow, fast, burst, extreme = (
+        made_load(settings, rate=rate, record_bytes=200, partitions=1, begun_ms=BEGUN_MS).streams
+        for rate in (10, 1000, 25_000, 1_000_000)
     )
-    assert (window_of(slow), window_of(fast)) == (DAY_MS, 3_000_000)
+    assert [window_of(load) for load in (slow, fast, burst, extreme)] == [DAY_MS, 3_000_000, 120_000, 60_000]
 
 
 def test_what_cannot_be_made_or_sampled_is_an_error_with_a_way_out() -> None:
