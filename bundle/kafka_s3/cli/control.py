@@ -94,7 +94,8 @@ def flush(target: Target, timeout: Timeout = 300) -> None:
     running = target.heartbeat()
     if running is None or not running.alive(now_ms()):
         raise NotAnswered(
-            f"No sink {target.name} is running, so there is nothing to flush. `kafka-s3 run CONFIG --available-now --flush` writes what is still open."
+            f"No sink {target.name} is running, so there is nothing to flush. `kafka-s3 run CONFIG --available-now --flush` writes what is "
+            "still open."
         )
     control = read_control(target.store, target.paths) or Control()
     if control.paused or running.phase is Phase.PAUSED:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,7 +18,9 @@ from kafka_s3.cli.display import console, show_json, show_line
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.state import Advance
 from kafka_s3.model.errors import TableError
-from kafka_s3.state import OpenStateTables, opened_states
+
+if TYPE_CHECKING:
+    from kafka_s3.state import OpenStateTables
 
 state = typer.Typer(
     help="Keep a sink's state tables (the newest value of every key), compare them with the log, make them anew.",
@@ -95,4 +98,6 @@ def _opened(settings: Settings) -> OpenStateTables:
         raise usage_error(
             "state.enable", "false", "must be true: this sink keeps no state tables.", "Set it, with state.table."
         )
+    from kafka_s3.state import opened_states  # here: the help needs no Spark
+
     return opened_states(settings, warn=lambda text: show_line(console(stderr=True), text, style="yellow"))

