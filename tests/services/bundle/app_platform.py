@@ -21,7 +21,7 @@ from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
 SCOPE = {"access-key-id": ACCESS_KEY, "secret-access-key": SECRET_KEY}
-"""What docs/deploy.md has put into the scope."""
+"""What docs/databricks.md has put into the scope."""
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ def test_the_sink_may_do_what_the_doctor_tries_and_delete_states_of_open_files_a
 
 
 @pytest.mark.parametrize("target", ["prod", "dev"])
-def test_the_policy_of_the_deploy_page_fits_what_a_target_writes(target: str) -> None:
-    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+def test_the_policy_of_the_databricks_page_fits_what_a_target_writes(target: str) -> None:
+    page = (ROOT / "docs" / "databricks.md").read_text(encoding="utf-8")
     (policy,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
     bundle = yaml.safe_load((ROOT / "databricks.yml").read_text(encoding="utf-8"))
     chosen = {
