@@ -29,7 +29,7 @@ MINUTES = float(os.environ.get("KAFKA_S3_BENCH_MINUTES", "1" if QUICK else "10")
 SETTLING_S = 60
 PARTITIONS = 12
 RATE = 10
-A_FILE_A_MINUTE = {"rotate.schedule.interval.ms": "60000", "tail.check.interval.ms": "10000"}
+A_FILE_A_MINUTE = {"rotate.schedule.interval.ms": "60000"}
 DRIVER, JVM, WORKERS = "driver", "JVM", "Python workers"
 
 

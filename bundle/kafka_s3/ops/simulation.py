@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, REGISTRY_CONVERTERS
 from kafka_s3.connect.config.option import Value
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.control.commands import LOOK_EVERY_MS
+from kafka_s3.engine.control.commands import look_every_ms
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.kafka.plain_reader import ENVELOPE
@@ -360,7 +360,8 @@ def simulate(
         progress(clock.now_ms - begun_ms)
     writes, reads = store.writes, store.reads
     log = CommitLog(store, state_paths(plain), clock_ms=clock)
-    heartbeats, looks = window_ms // plain.number("heartbeat.interval.ms"), window_ms // LOOK_EVERY_MS
+    beat_ms = plain.number("heartbeat.interval.ms")
+    heartbeats, looks = window_ms // beat_ms, window_ms // beat_ms + window_ms // look_every_ms(beat_ms)
     if settings.flag("delta.enable") and not written_by_spark(settings):
         of_tables = table_requests(log.entries())
         writes, reads = writes + of_tables[0], reads + of_tables[1]

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_s3.engine.control.commands import LOOK_EVERY_MS
+from kafka_s3.engine.control.commands import look_every_ms
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import counted
 from kafka_s3.model.offsets import TopicPartition
@@ -111,11 +111,13 @@ def really(
 
 
 def requests(world: World) -> tuple[int, int]:
-    """Writing and reading requests of the whole run, with the heartbeats and looks for commands that a process adds."""
+    """Writing and reading requests of the whole run, with the heartbeats, each read before it is written, and looks for commands."""
     free = {Verb.DELETE, Verb.ABORT_UPLOAD}
     reads = sum(verb in {Verb.GET, Verb.GET_RANGE, Verb.HEAD} for verb, _ in world.calls)
     writes = sum(verb not in free for verb, _ in world.calls) - reads
-    return writes + WINDOW_MS // world.settings.number("heartbeat.interval.ms"), reads + WINDOW_MS // LOOK_EVERY_MS
+    beat_ms = world.settings.number("heartbeat.interval.ms")
+    beats = WINDOW_MS // beat_ms
+    return writes + beats, reads + beats + WINDOW_MS // look_every_ms(beat_ms)
 
 
 def foretold(world: World) -> Forecast:

@@ -22,6 +22,7 @@ from kafka_s3.store.store import ObjectStore
 
 FORMAT: Final = 1
 LOOK_EVERY_MS: Final = 1000
+LOOKS_A_HEARTBEAT: Final = 10
 _UNREADABLE: Final = "The request to the sink cannot be read:"
 _log = logging.getLogger(__name__)
 
@@ -61,6 +62,11 @@ def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
 
     remedy = "Delete it, or pause or resume the sink: both write it again."
     return read_document(store, key, parse, what="Control object", remedy=remedy)
+
+
+def look_every_ms(heartbeat_ms: int) -> int:
+    """How often a sink looks for commands: a tenth of its heartbeat's interval, but at most every second. Each look is a request."""
+    return max(LOOK_EVERY_MS, heartbeat_ms // LOOKS_A_HEARTBEAT)
 
 
 def ask_pause(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
@@ -145,12 +151,11 @@ class ControlChannel(CommandChannel):
     What cannot be read leaves the sink as it was; until it could be read once, a bucket that does not answer keeps the sink waiting.
     """
 
-    every_ms: int = LOOK_EVERY_MS
-
     def __init__(
         self, store: ObjectStore, paths: StatePaths, *, heartbeat_writer: HeartbeatWriter, clock_ms: Callable[[], int]
     ) -> None:
         self._store, self._paths, self._heartbeat_writer, self._clock_ms = store, paths, heartbeat_writer, clock_ms
+        self.every_ms = look_every_ms(heartbeat_writer.current.interval_ms)
         self._known: Control | None = None
         self._read_ms: int | None = None
         self._unreadable = ""
@@ -160,9 +165,9 @@ class ControlChannel(CommandChannel):
         self._heartbeat_writer.claimed(driver)
 
     def commands(self) -> Control | None:
-        """Reads at most twice in `every_ms`."""
+        """Reads once in `every_ms`, or half a second earlier: the loop does not come at the very moment."""
         now = self._clock_ms()
-        if self._read_ms is None or not 0 <= now - self._read_ms < self.every_ms // 2:
+        if self._read_ms is None or not 0 <= now - self._read_ms < self.every_ms - LOOK_EVERY_MS // 2:
             self._poll(now)
         return self._known
 
@@ -218,6 +223,6 @@ class ControlChannel(CommandChannel):
             self._notify(f"{error} The sink goes on as before.")
 
     def _notify(self, text: str) -> None:
-        if text != self._unreadable:  # the loop asks every second: once is enough
+        if text != self._unreadable:  # the loop asks again and again: once is enough
             self._heartbeat_writer.warned(f"{_UNREADABLE} {text}")
         self._unreadable = text

@@ -91,6 +91,8 @@ COMPILER: Final = (
 """The JVM's good compiler took nearly half of a start's CPU. A hundred times its usual thresholds leave it what is busy for long: code that
 all records pass through, where Spark reads them.
 """
+HEAP: Final = "-Xms64m"
+"""A JVM begins with a sixty-fourth of the machine's memory, and touches all of it before it looks for garbage: half a gigabyte of 32."""
 FIRST_WORKER: Final = "first worker"
 FIRST_WORKER_S: Final = 60
 ARCHIVE_WRITTEN_S: Final = 180
@@ -258,7 +260,11 @@ def _leave_the_stop_to_python(session: SparkSession) -> None:
 def java_options(environment: Mapping[str, str]) -> str:
     """The options of the local session's JVM. What the user's variables choose stays: with a second garbage collector it does not start."""
     given = " ".join(environment.get(name, "") for name in OPTIONS_OF_USERS)
-    ours = {COLLECTOR: r"-XX:\+Use\w+GC\b", COMPILER: r"-XX:[+-]?Tiered"}
+    ours = {
+        COLLECTOR: r"-XX:\+Use\w+GC\b",
+        COMPILER: r"-XX:[+-]?Tiered",
+        HEAP: r"-Xms|-XX:Initial(HeapSize|RAMPercentage)",
+    }
     return " ".join([*(options for options, chosen in ours.items() if not re.search(chosen, given)), ARROW])
 
 

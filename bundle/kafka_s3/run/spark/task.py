@@ -107,8 +107,9 @@ def within(limit: TaskTime, items: Iterator[T], *, give_up: Callable[[], None]) 
 COLLECT_AFTER = 50_000
 """So many new objects, and a worker looks for garbage among them. By itself Python looks after 700: with thousands of open files, which
 are no garbage, it would spend a third of its time on that. What a task leaves Spark's worker collects."""
-SINKS = 32
-"""For so many configurations a worker keeps what it has made; those not used for the longest go first."""
+SINKS = 256
+"""For so many configurations a worker keeps what it has made; those not used for the longest go first. With fewer than a process has sinks
+in turns, each job would make all of it again."""
 
 
 NUMBER: Final = "id"

@@ -32,6 +32,7 @@ from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, Storage
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.ops.simulation import CountingStore
 from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
@@ -434,3 +435,17 @@ def test_a_stored_configuration_that_is_damaged_is_named(world: World) -> None:
     world.store.put(paths.config(), json.dumps({"name": "orders"}).encode())
     with pytest.raises(LogDamaged, match="--replace"):
         read_stored_config(world.store, paths)
+
+
+@pytest.mark.parametrize(("heartbeat_ms", "looks"), [(10_000, 60), (60_000, 10)])
+def test_a_sink_looks_for_commands_ten_times_in_a_heartbeat_and_at_most_once_a_second(
+    heartbeat_ms: int, looks: int, world: World
+) -> None:
+    """Each look is a request, and a sink without traffic asks for little else."""
+    store, paths = CountingStore(), state_paths(world.settings)
+    writer = HeartbeatWriter(store, paths, interval_ms=heartbeat_ms, clock_ms=lambda: world.now)
+    channel = ControlChannel(store, paths, heartbeat_writer=writer, clock_ms=lambda: world.now)
+    for _ in range(60):
+        channel.commands()
+        world.now += 1000
+    assert store.reads == looks

@@ -64,7 +64,8 @@ SINK: Final = (
     Option("tasks.run.on", _TEXT, "executors", "Where records become objects: in Spark's tasks, or in the driver, where tasks have no "
            "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
     Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
-           "without a word it counts as stale.", _GROUP, valid=Range(100)),
+           "without a word it counts as stale. It looks for commands ten times in an interval, at most once a second.", _GROUP,
+           valid=Range(100)),
     Option("health.lag.max.records", _LONG, "0", "Above this lag, or with an unknown one, status, check, list and the dashboard "
            "call a sink DEGRADED; 0 is off.", _GROUP, valid=Range(0)),
     Option("health.delay.max.ms", _LONG, "0", "The age that 95 % of a commit's records may have when it is made; with older ones the sink "
