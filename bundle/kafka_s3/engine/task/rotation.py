@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from kafka_s3.engine.open_files.open_files import OpenFile, OpenFiles
 from kafka_s3.model.files import Reason
 
 
+@lru_cache(maxsize=1024)  # at each poll every topic-partition asks about the same few instants
 def next_rotation(now_ms: int, *, interval_ms: int, zone: tzinfo) -> int:
     """The first mark after `now_ms`: marks lie `interval_ms` apart in elapsed time from local midnight, and none beyond the next one.
 
