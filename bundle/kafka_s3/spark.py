@@ -625,8 +625,8 @@ class CommittedStream(DataSourceStreamReader):
         if offset["entry"] >= 0 and self._offset(offset["entry"])["commit"] != offset["commit"]:
             key = self._rows.place.paths.commit(offset["entry"])
             raise LogDamaged(
-                f"{key} is not the entry that the stream's checkpoint means: the sink's log was begun anew. Begin the stream anew, too, "
-                "with another checkpointLocation."
+                f"{key} is not the entry that the stream's checkpoint means: the sink's log was deleted and started again. Start the "
+                "stream again, too, with another checkpointLocation."
             )
 
     def _end_behind(self, position: int) -> int:

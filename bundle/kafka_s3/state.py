@@ -143,7 +143,7 @@ class SparkStates:
     def _merge(self, name: TableName, changes: Changes, rules: StateRules) -> None:
         table = self._table(name)
         if table is None:
-            raise TableUnavailable(f"{name} is gone; it is made anew from the whole log with the next merge.")
+            raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
         keys = key_columns(rules)
         own = table.toDF().schema
         source = _fitted(self._living(name, changes, rules), own, name, rules.mode, table)

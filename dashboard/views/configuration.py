@@ -117,7 +117,7 @@ def _problems(stored: StoredConfig) -> None:
     if found:
         st.error("The stored configuration has problems; the sink will not start with it.", icon=":material/error:")
         st.code("\n".join(map(str, found)), language=None, wrap_lines=True)
-        st.caption("Store it anew: `kafka-s3 create CONFIG --replace`")
+        st.caption("Store it again: `kafka-s3 create CONFIG --replace`")
 
 
 def _unknown() -> None:

@@ -401,7 +401,7 @@ def test_a_checkpoint_of_another_log_is_refused() -> None:
     for one in (world, other):
         take(one, 0, 1)
     offset = stream_of(other).latestOffset()
-    with pytest.raises(LogDamaged, match="the sink's log was begun anew"):
+    with pytest.raises(LogDamaged, match="the sink's log was deleted and started again"):
         stream_of(world).partitions({"entry": -1, "commit": ""}, offset)
 
 

@@ -138,7 +138,7 @@ COMMANDS: Final = tuple(
         ("lifecycle", "configuration:lifecycle",
          "Print lifecycle rules for this sink's objects that leave its commit log alone. Changes nothing."),
         ("delta", "tables:delta", "Check a sink's Delta tables against the log and the bucket, rebuild or maintain them."),
-        ("state", "state:state", "Keep a sink's state tables (the newest value of every key), compare them with the log, make them anew."),
+        ("state", "state:state", "Keep a sink's state tables (the newest value of every key), compare them with the log, rebuild them."),
         ("iceberg", "tables:iceberg", "Check a sink's Iceberg tables against the log and the bucket, rebuild or maintain them."),
     )
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`kafka-s3 state run|check|rebuild CONFIG|NAME`: the tables with the newest value of every key, brought up to date, compared, made anew.
+"""`kafka-s3 state run|check|rebuild CONFIG|NAME`: the tables with the newest value of every key, brought up to date, compared, rebuilt.
 
 All three need a Spark that knows Delta: on Databricks, by spark-submit, or by Spark Connect (SPARK_REMOTE).
 Exit codes: 0 done and nothing found, 1 findings (or a table could not follow), 2 the configuration or the call is wrong.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafka_s3.state import OpenStateTables
 
 state = typer.Typer(
-    help="Keep a sink's state tables (the newest value of every key), compare them with the log, make them anew.",
+    help="Keep a sink's state tables (the newest value of every key), compare them with the log, rebuild them.",
     no_args_is_help=True,
 )
 

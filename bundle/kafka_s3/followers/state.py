@@ -8,7 +8,7 @@
 4. A note beside the log says up to which entry the table has come. It may lag behind the table, never the other way round.
 
 Whoever dies in between, or is overtaken, repeats what changes nothing. A table that is not there, or whose note is about another one, is
-made anew from the whole log. While it is, the note says so, and nothing else is merged.
+rebuilt from the whole log. While it is, the note says so, and nothing else is merged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafka_s3.model.timing import iso_time
 from kafka_s3.store.store import ObjectStore
 
 APP: Final = "kafka-s3-state"
-REBUILD: Final = "Make it anew with kafka-s3 state rebuild."
+REBUILD: Final = "Rebuild it: kafka-s3 state rebuild."
 ABANDONED_MS: Final = 3_600_000
 """A rebuild that nobody has ended for so long may be begun again by a merge."""
 PATIENCE_MS: Final = 60_000
@@ -156,7 +156,7 @@ class StateNotes:
 
     def read(self, topic: str) -> StateNote | None:
         """What is noted of a topic's table. Raises LogDamaged, StorageError."""
-        remedy = "the table is then refused until kafka-s3 state rebuild has made it anew."
+        remedy = "the table is then refused until kafka-s3 state rebuild has run."
         return read_note(self.store, self._key(topic), lambda note: StateNote(**note), remedy=remedy)
 
     def put(self, topic: str, note: StateNote) -> None:
@@ -181,11 +181,11 @@ class Advance:
     topic: str
     position: int
     changed: int
-    anew: bool = False
+    rebuilt: bool = False
 
     def __str__(self) -> str:
         """What was done, for people."""
-        what = f"made anew with {self.changed:,} keys" if self.anew else f"{self.changed:,} keys looked at"
+        what = f"rebuilt with {self.changed:,} keys" if self.rebuilt else f"{self.changed:,} keys looked at"
         return f"{what}; complete through entry {self.position}"
 
 
@@ -220,10 +220,10 @@ class StateKeeper:
         return self._merge(topic, note, head, log)
 
     def rebuild(self, topic: str, log: CommitLog) -> Advance:
-        """Makes the table anew from the whole log, in one pass. Raises TableError, StorageError, LogDamaged."""
+        """Rebuilds the table from the whole log, in one pass. Raises TableError, StorageError, LogDamaged."""
         name, head, now = self.names.of(topic), complete_through(log), self.clock_ms()
         if not self._has_records(topic, 0, head, log):
-            return Advance(topic, head, 0, anew=True)
+            return Advance(topic, head, 0, rebuilt=True)
         generation, topic_id = uuid.uuid4().hex[:8], log.state.topic_ids.get(topic, "")
         begun = StateNote("", str(name), self.rules.text, generation, -1, topic_id, now, rebuilding=True)
         with self.tables.read_changes(StateStretch(topic, 0, head), self.rules) as changes:
@@ -238,13 +238,13 @@ class StateKeeper:
         self._check_generation(topic, begun)
         table = self.tables.identity(name) or ""
         self.notes.put(topic, replace(begun, table=table, position=head, changed=changes.keys, rebuilding=False))
-        return Advance(topic, head, changes.keys, anew=True)
+        return Advance(topic, head, changes.keys, rebuilt=True)
 
     def _begin_again(self, note: StateNote, topic: str, log: CommitLog) -> Advance:
-        """Makes a table anew whose rebuild nobody has ended for long. Raises TableRefused before that."""
+        """Rebuilds a table whose rebuild nobody has ended for long. Raises TableRefused before that."""
         if self.clock_ms() - note.merged_ms < ABANDONED_MS:
             raise TableRefused(
-                f"{note.name} is being made anew since {iso_time(note.merged_ms, 'seconds')}. If nobody is at it any more: kafka-s3 state "
+                f"{note.name} is being rebuilt since {iso_time(note.merged_ms, 'seconds')}. If nobody works on it any more: kafka-s3 state "
                 "rebuild begins again, and the next merge an hour after that time."
             )
         return self.rebuild(topic, log)
@@ -267,7 +267,7 @@ class StateKeeper:
         return Advance(topic, self._noted(topic, note, head, changes.keys), changes.keys)
 
     def _noted(self, topic: str, before: StateNote, position: int, changed: int) -> int:
-        """Notes the new position, unless the table was made anew meanwhile."""
+        """Notes the new position, unless the table was rebuilt meanwhile."""
         now = self._check_generation(topic, before)
         position = max(position, now.position)
         if changed or now.why or position - now.position:
@@ -279,11 +279,11 @@ class StateKeeper:
         return position
 
     def _check_generation(self, topic: str, before: StateNote) -> StateNote:
-        """The note as it is now. Raises TableUnavailable where somebody else has begun to make the table anew."""
+        """The note as it is now. Raises TableUnavailable where somebody else has begun to rebuild the table."""
         now = self.notes.read(topic)
         if now is None or now.generation != before.generation:
             raise TableUnavailable(
-                f"{before.name} was made anew by somebody else meanwhile; what came since then follows."
+                f"{before.name} was rebuilt by somebody else meanwhile; what came since then follows."
             )
         return now
 
@@ -292,7 +292,7 @@ class StateKeeper:
             raise TableRefused(f"{note.name} was made with {note.rules}; now it is {self.rules.text}. {REBUILD}")
         known = log.state.topic_ids.get(topic, "")
         if note.topic_id and known and note.topic_id != known:
-            raise TableRefused(f"Topic {topic} was deleted and made again, and its offsets began anew. {REBUILD}")
+            raise TableRefused(f"Topic {topic} was deleted and made again, and its offsets start again. {REBUILD}")
 
     def _check_keys(self, changes: Changes) -> None:
         if not changes.keyless:

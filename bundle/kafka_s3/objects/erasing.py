@@ -79,7 +79,7 @@ def drop_rows(form: str, content: bytes, rows: OffsetSet, *, separator: bytes) -
                 return parquet_of([content], partial(_kept, rows))
         return _without_text(content, rows, b"\n" if form == "json" else separator)
     except DAMAGE as error:
-        raise MergeRefused(f"It cannot be written anew as {form} ({type(error).__name__}: {error}).") from error
+        raise MergeRefused(f"It cannot be written again as {form} ({type(error).__name__}: {error}).") from error
 
 
 def check_rows(form: str, content: bytes, *, wanted: Sequence[bytes], separator: bytes) -> None:

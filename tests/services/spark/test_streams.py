@@ -96,7 +96,7 @@ def test_a_checkpoint_of_a_log_that_was_begun_anew_stops_the_stream(stream: Stre
         place.store.delete(info.key)
     for n in range(1, 4):
         stream.commit(n)
-    with pytest.raises(Exception, match="the sink's log was begun anew"):
+    with pytest.raises(Exception, match="the sink's log was deleted and started again"):
         stream.catch_up()
 
 

@@ -192,7 +192,7 @@ def test_an_entry_is_merged_once_and_check_names_the_first_key_that_differs(
 
     world.take(*(KeyedRecord(key, 0, n, None, False) for n, key in enumerate("abc")))
     entry = world.log().state.version
-    assert run("run") == (0, f"orders: made anew with 3 keys; complete through entry {entry}")
+    assert run("run") == (0, f"orders: rebuilt with 3 keys; complete through entry {entry}")
     world.take(KeyedRecord("b", 0, 7, None, False), KeyedRecord("c", 0, 8, None, True))
     code, text = run("run")
     assert (code, world.rows()) == (0, {"a": 0, "b": 7}), text

@@ -224,7 +224,7 @@ def test_a_rebuild_that_died_is_waited_for_and_then_begun_again() -> None:
     world.tables.step = die
     attempted(world, world.advance)
     world.tables.step = lambda _: None
-    with pytest.raises(TableRefused, match=r"main.orders is being made anew since 2024-01-15T10:00:00"):
+    with pytest.raises(TableRefused, match=r"main.orders is being rebuilt since 2024-01-15T10:00:00"):
         world.advance()
     world.now += ABANDONED_MS
     world.advance()
@@ -244,7 +244,7 @@ def test_a_merge_of_a_table_that_was_made_anew_meanwhile_notes_nothing() -> None
             world.rebuild()
 
     world.tables.step = overtake
-    with pytest.raises(TableUnavailable, match="was made anew by somebody else meanwhile"):
+    with pytest.raises(TableUnavailable, match="was rebuilt by somebody else meanwhile"):
         world.advance()
     world.advance()
     assert world.rows() == {"a": 2}
