@@ -47,8 +47,14 @@ spark.stop()'
         kafka-s3 validate {EXAMPLE}/orders-table.json --set kafka.bootstrap.servers=localhost:9092
         python -c 'import kafka_s3.followers.delta.table'
     """,
-    "iceberg": """
-        python -c 'import pyiceberg'
+    "iceberg": f"""
+        kafka-s3 validate {EXAMPLE}/orders-table.json --set kafka.bootstrap.servers=localhost:9092 --set delta.enable=false \\
+          --set iceberg.enable=true --set iceberg.catalog.type=sql --set iceberg.catalog.uri=sqlite:///catalog.db \\
+          --set iceberg.table.name=lake.orders
+        python -c '
+import kafka_s3.followers.iceberg.maintain, kafka_s3.followers.iceberg.table
+from pyiceberg.catalog import load_catalog
+load_catalog("iceberg", type="sql", uri="sqlite:///catalog.db").create_namespace("lake")'
     """,
     "databricks": """
         python -c '
