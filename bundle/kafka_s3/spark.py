@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
@@ -61,7 +62,7 @@ from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.timing import now_ms
-from kafka_s3.objects.batches import Bytes, Columns, OtherFields, object_schema, record_batches
+from kafka_s3.objects.batches import Bytes, Columns, OtherFields, object_schema, record_batches, settled
 from kafka_s3.objects.readers import ObjectUnreadable, StoredObject
 from kafka_s3.ops.restore.files import RowReading, StoredFile
 from kafka_s3.store.s3 import S3Store
@@ -359,7 +360,7 @@ def _values(log: CommitLog, first: int, last: int, topic: str) -> list[DataFile]
 def _united_columns(place: Place, files: Sequence[DataFile]) -> dict[str, StructField]:
     looked = _to_look_into(files)
     with ThreadPool(LOOKS) as pool:
-        found = list(pool.each(lambda file: object_schema(place.store, _stored(file)), looked))
+        found = settled(list(pool.each(lambda file: object_schema(place.store, _stored(file)), looked)))
     united, name = read_columns('{"fields":[]}'), ""
     for file, one in zip(looked, found, strict=True):
         fitted = fit(united, read_columns(from_arrow_schema(one).json()).plain())
@@ -769,6 +770,8 @@ class FileColumns:
         self._first = file.first_offset if file.records == file.last_offset - file.first_offset + 1 else None
         made = {*self._fixed, "_offset", "_row", KEY}
         own = [field for field in target if field.name not in made]
+        if self._first is None and "_offset" in target.names and FIELD not in target.names:
+            own.append(pa.field(FIELD, pa.struct([("offset", pa.int64())])))
         self.of_records = pa.schema(own or [pa.field("", pa.null())])  # a batch without columns would have no length
 
     def nulls(self, count: int) -> pa.RecordBatch:
@@ -802,8 +805,9 @@ class FileColumns:
         """Each record's offset: a file without gaps says it by its first, a record with metadata by itself."""
         if self._first is not None:
             return pa.array(range(self._first + before, self._first + before + len(batch)), pa.int64())
-        if FIELD in batch.schema.names and pa.types.is_struct(batch.schema.field(FIELD).type):
-            return batch.column(FIELD).field("offset")
+        kind = batch.schema.field(FIELD).type
+        if pa.types.is_struct(kind) and kind.get_field_index("offset") >= 0:
+            return pc.struct_field(batch.column(FIELD), "offset")  # null where the struct is
         return pa.nulls(len(batch), pa.int64())
 
 

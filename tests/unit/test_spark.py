@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -230,6 +231,43 @@ def test_with_metadata_in_the_records_each_offset_is_known() -> None:
     take(world, 0, 2)
     found = read(world, schema=columns(_offset=pa.int64(), _kafka=pa.struct([("offset", pa.int64())])))
     assert found.column("_offset").to_pylist() == [0, 2]
+
+
+def test_offsets_and_metadata_are_known_where_no_record_has_a_key_and_whatever_columns_are_wanted() -> None:
+    world = begun(**{"record.metadata.enable": "true"})
+    take(world, 0, 2)
+    found = read(world, withMetadata="true")
+    assert found.column("_offset").to_pylist() == [0, 2]
+    assert [(one["offset"], one["key"]) for one in found.column("_kafka").to_pylist()] == [(0, None), (2, None)]
+    assert read(world, schema=columns(_offset=pa.int64())).to_pylist() == [{"_offset": 0}, {"_offset": 2}]
+    part_of_it = columns(_offset=pa.int64(), _kafka=pa.struct([("partition", pa.int64())]))
+    assert read(world, schema=part_of_it).to_pylist() == [
+        {"_offset": None, "_kafka": {"partition": 0}}, {"_offset": None, "_kafka": {"partition": 0}},
+    ]  # fmt: skip
+
+
+def test_what_is_null_in_some_json_has_the_type_that_it_has_in_others() -> None:
+    world = begun(2)
+    rows = [
+        {"a": None, "s": None, "l": [], "o": {}, "none": None},
+        {"a": None, "s": {"x": None, "y": None}, "l": [None], "o": {}, "none": None},
+        {"a": 5, "s": {"x": {"z": 1}}, "l": [{"k": "v"}], "o": {"p": True}, "none": None},
+        {"a": None, "s": None, "l": None, "o": None, "none": None},
+    ]
+    for offset, row in enumerate(rows):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, json.dumps(row).encode()))
+    world.sink.poll()
+    world.sink.drain(close=None)
+    found = read(world)
+    assert found.schema == pa.schema([
+        ("a", pa.int64()), ("s", pa.struct([("x", pa.struct([("z", pa.int64())])), ("y", pa.string())])),
+        ("l", pa.list_(pa.struct([("k", pa.string())]))), ("o", pa.struct([("p", pa.bool_())])), ("none", pa.string()),
+        ("partition", pa.string()),
+    ])  # fmt: skip
+    assert [row["a"] for row in found.to_pylist()] == [None, None, 5, None]
+    assert [row["s"] for row in found.to_pylist()] == [None, {"x": None, "y": None}, {"x": {"z": 1}, "y": None}, None]
+    assert [row["l"] for row in found.to_pylist()] == [[], [None], [{"k": "v"}], None]
+    assert [row["o"] for row in found.to_pylist()] == [{"p": None}, {"p": None}, {"p": True}, None]
 
 
 def test_metadata_alone_can_be_asked_for() -> None:

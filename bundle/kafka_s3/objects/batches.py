@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type, as_text, infer_table, map_leaves
+from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type, as_text, final_type, infer_table, map_leaves
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, SchemaType
@@ -88,7 +88,10 @@ class Unfit(ValueError):
 
 
 def object_schema(store: ObjectStore, part: StoredObject) -> pa.Schema:
-    """The columns of an object: by footer or header, of JSON by its first SAMPLED_ROWS rows. Raises ObjectUnreadable, StorageError."""
+    """The columns of an object: by footer or header, of JSON by its first SAMPLED_ROWS rows. Raises ObjectUnreadable, StorageError.
+
+    What is null or an empty object in all of these rows has the type null or struct<>, until `settled` finds a better one.
+    """
     try:
         match part.format:
             case "parquet":
@@ -120,12 +123,33 @@ def _avro_fields(schema: ConnectSchema) -> list[pa.Field]:
 
 
 def _plain_leaf(kind: pa.DataType) -> pa.DataType:
-    """What query engines have of a type: times of day as milliseconds, decimals of 38 digits, text where nothing is known."""
+    """What query engines have of a type: times of day as milliseconds, decimals of 38 digits."""
     if pa.types.is_time32(kind):
         return pa.int32()
-    if pa.types.is_decimal256(kind):
-        return pa.decimal128(38, min(kind.scale, 38))
-    return pa.string() if pa.types.is_null(kind) or pa.types.is_struct(kind) else kind
+    return pa.decimal128(38, min(kind.scale, 38)) if pa.types.is_decimal256(kind) else kind
+
+
+def settled(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """The columns of objects, with a type for what is null or empty in one of them: that of the first other that has one, else text."""
+    known: pa.DataType = pa.null()
+    for one in schemas:
+        known = _filled(known, pa.struct(list(one)), grows=True)
+    return [pa.schema(list(final_type(_filled(pa.struct(list(one)), known)))) if len(one) else one for one in schemas]
+
+
+def _filled(kind: pa.DataType, by: pa.DataType, *, grows: bool = False) -> pa.DataType:
+    """A type with another's in place of what is null or empty; where it `grows`, with the other's further members, too."""
+    if pa.types.is_null(kind) or (pa.types.is_struct(kind) and not kind.num_fields and pa.types.is_struct(by)):
+        return by
+    if pa.types.is_struct(kind) and pa.types.is_struct(by):
+        given = {one.name: one.type for one in by}
+        own = {one.name: _filled(one.type, given.get(one.name, pa.null()), grows=grows) for one in kind}
+        return pa.struct(list(({**given, **own} if grows else own).items()))
+    if pa.types.is_list(kind) and pa.types.is_list(by):
+        return pa.list_(_filled(kind.value_type, by.value_type, grows=grows))
+    if pa.types.is_map(kind) and pa.types.is_map(by):
+        return pa.map_(kind.key_type, _filled(kind.item_type, by.item_type, grows=grows))
+    return kind
 
 
 # ------------------------------------------------------------ an object in batches

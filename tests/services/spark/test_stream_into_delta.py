@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
@@ -112,12 +112,12 @@ class RunningSink:
         sink.drain(close=Reason.FLUSH_NOW)
 
 
-def verified(path: Path) -> dict[str, object]:
+def verified(path: Path) -> dict[str, Any]:
     app = typer.Typer()
     app.command()(verify)
     done = CliRunner().invoke(app, [str(path), "--output", "json"])
     assert done.exit_code == 0, done.output
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -162,4 +162,5 @@ def test_a_stream_that_is_killed_three_times_has_every_record_once_in_its_table(
         found
     )
     report = verified(file)
+    assert sum(one["compared"] for one in report["partitions"]) == len(found), "row for row what verify counts"
     print(f"{sink.sent:,} records, {table.version + 1} versions of the table; verify: {json.dumps(report)[:400]}")

@@ -29,12 +29,11 @@ def infer_table(items: list[Any]) -> pa.Table:
 
 
 def infer_array(items: list[Any]) -> pa.Array:
-    """An array of the narrowest type that holds all values."""
+    """An array of the narrowest type that holds all values; what is null or empty in all of them has Arrow's type of that, within, too."""
     try:
-        array = pa.array(items)
+        return pa.array(items)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([as_text(item) for item in items], pa.string())
-    return array if array.type == final_type(array.type) else pa.array([as_text(item) for item in items], pa.string())
 
 
 def plain_strings(schema: pa.Schema) -> pa.Schema:
