@@ -122,12 +122,6 @@ def check_compactable(settings: Settings) -> None:
         raise ConfigError(
             [Problem("connector.class", settings.text("connector.class"), rule, "Such a sink is not compacted.")]
         )
-    for key in ("delta.enable", "iceberg.enable"):
-        if settings.flag(key):
-            rule = "keeps tables over the objects, which do not follow a rewrite yet."
-            raise ConfigError(
-                [Problem(key, "true", rule, "Maintain the tables instead: kafka-s3 delta, kafka-s3 iceberg.")]
-            )
 
 
 def compaction_of(settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn) -> Compaction:

@@ -180,9 +180,7 @@ def test_beside_a_driver_at_work_the_objects_are_asked_for() -> None:
     assert world.numbers()[merged_key(world)] == list(range(12))
 
 
-def test_delta_tables_block_gzip_and_too_large_targets_are_refused() -> None:
-    with pytest.raises(ConfigError, match="keeps tables over the objects"):
-        compaction(World({"flush.size": "3", **KINDS["parquet"], "delta.enable": "true"}))
+def test_too_large_targets_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"writer\.memory\.bytes"):
         compaction(filled()).plan(CompactionRules(1 << 40, START_MS))
 

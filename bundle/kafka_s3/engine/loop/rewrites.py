@@ -3,7 +3,8 @@
 1. Requests (`engine.log.rewrites`) are looked for at the start, and when the sink is asked to. One that holds becomes an entry, by the
    steps of every entry: it is put, its uploads are completed, a marker says so, followers catch up. From the entry on the new objects
    count, and the old ones do not.
-2. `grace_ms` after the entry the originals are deleted, then an entry says so. Between publication and deletion both are listed.
+2. `grace_ms` after the entry the originals are deleted, then an entry says so. Between publication and deletion both are listed. Tables
+   that follow the log have to have followed to the entry by then (`followed`): until then they name the originals.
 
 A death anywhere leaves what the next owner goes on with: a request without an entry, an entry whose uploads are pending, originals of which
 some are deleted. What the bucket refuses holds nothing else up.
@@ -12,12 +13,12 @@ some are deleted. What the bucket refuses holds nothing else up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, EntryKind, read_entry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import RequestState, judge_request, originals, rewrite_requests
 from kafka_s3.model.errors import LogDamaged, StorageError, StorageUnavailable
@@ -26,9 +27,19 @@ from kafka_s3.store.store import ObjectStore
 
 REST_MS: Final = 3_600_000
 """How long originals are left alone that the bucket did not let go."""
+MINUTE_MS: Final = 60_000
 DAY_MS: Final = 86_400_000
 THREADS: Final = 8
 _log = logging.getLogger(__name__)
+
+
+Followed = Callable[[Iterable[str]], int]
+"""Gives the entry up to which the tables of all these topics have come. Raises LogDamaged, StorageError."""
+
+
+def no_tables(_: Iterable[str]) -> int:
+    """Of a sink whose objects no table names."""
+    return LAST_OFFSET
 
 
 @dataclass
@@ -39,6 +50,7 @@ class Rewrites:
     commit: Callable[[CommitEntry], None]
     warn: Callable[[str], None]
     grace_ms: int = DAY_MS
+    followed: Followed = no_tables
     _looks: bool = True
     _noticed: str = ""
     _rests_until_ms: int = 0
@@ -113,9 +125,21 @@ class Rewrites:
             if version not in unseen
             and now - round(datetime.fromisoformat(one.committed_at).timestamp() * 1000) >= self.grace_ms
         ]
-        gone = [version for version in due if self._delete(version)]
+        gone = [version for version in due if self._is_followed(version, now) and self._delete(version)]
         if gone:
             self.commit(self.log.new_entry(EntryKind.REWRITE, deleted=tuple(gone)))
+
+    def _is_followed(self, version: int, now_ms: int) -> bool:
+        """Whether no table names the originals of an entry any more."""
+        topics = {tp.topic for tp in self.log.state.replaced[version].topic_partitions}
+        try:
+            followed = self.followed(topics) >= version
+        except (StorageError, LogDamaged) as error:
+            _log.info("originals are deleted later", extra={"facts": {"version": version, "reason": str(error)}})
+            followed = False
+        if not followed:
+            self._rests_until_ms = now_ms + MINUTE_MS
+        return followed
 
     def _delete(self, version: int) -> bool:
         """Deletes the originals of an entry; whether all of them are gone."""

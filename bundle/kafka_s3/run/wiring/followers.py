@@ -17,6 +17,7 @@ from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.followers import Follower
+from kafka_s3.engine.loop.rewrites import Followed, no_tables
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns, table_of
 from kafka_s3.followers.ddl.iceberg import CatalogTable
@@ -66,6 +67,24 @@ def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
     )  # fmt: skip
     found = [make(settings, around) for make in makers]
     return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
+
+
+def followed_by_tables(settings: Settings, store: ObjectStore) -> Followed:
+    """How far the tables of a sink have followed its log, as they noted it."""
+    keys = list[str]()
+    if settings.flag("delta.enable"):
+        from kafka_s3.run.wiring.delta import position_key
+
+        keys.append(position_key(settings))
+    if settings.flag("iceberg.enable"):
+        from kafka_s3.run.wiring.iceberg import iceberg_position_key
+
+        keys.append(iceberg_position_key(settings))
+    if not keys:
+        return no_tables
+    from kafka_s3.followers.delta.follower import followed_to
+
+    return lambda topics: followed_to(store, keys, topics)
 
 
 def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:

@@ -22,7 +22,7 @@ from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
 from kafka_s3.model.timing import Backoff
 from kafka_s3.objects.block_gzip_form import position_in_bucket
-from kafka_s3.run.wiring.followers import Surroundings, followers_of, group_offsets
+from kafka_s3.run.wiring.followers import Surroundings, followed_by_tables, followers_of, group_offsets
 from kafka_s3.run.wiring.pipeline import (
     block_names,
     fingerprint,
@@ -75,6 +75,7 @@ def build_sink(
         open_states=_open_states(settings, store, observer),
         data_keys=object_names(settings),
         background=background,
+        followed=followed_by_tables(settings, store),
     )
 
 

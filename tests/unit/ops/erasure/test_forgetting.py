@@ -410,8 +410,9 @@ def test_objects_that_count_no_more_and_other_places_are_named_with_commands() -
     assert any("list-object-versions" in command and "dead-letters" in command for command in commands)
 
 
-def test_keys_that_were_never_written_and_tables_are_refused() -> None:
+def test_keys_that_were_never_written_and_copies_of_spark_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"store\.kafka\.keys"):
         forgetting(filled(), None, "anna")
-    with pytest.raises(ConfigError, match="do not follow an erasure"):
-        forgetting(World({"flush.size": "3", **KINDS["parquet"], "delta.enable": "true"}))
+    copies = {"delta.enable": "true", "delta.writer": "spark", "delta.table.name": "main.raw.orders"}
+    with pytest.raises(ConfigError, match=r"delta\.writer.*keeps copies of the records"):
+        forgetting(World({"flush.size": "3", **KINDS["parquet"], **copies}))
