@@ -9,8 +9,8 @@ from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink import compactor_of
 from kafka_s3.store.store import ObjectStore
 
 

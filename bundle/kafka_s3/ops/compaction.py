@@ -20,8 +20,8 @@ from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.ops.forecast import GIB, Prices
 from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, who
 from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths
-from kafka_s3.run.wiring.sink import compactor_of
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 

@@ -23,8 +23,7 @@ from kafka_s3.engine.loop.rewrites import Rewrites
 from kafka_s3.model.errors import CommitError
 from kafka_s3.model.files import DataFile
 from kafka_s3.ops.positions import BY_HAND, DriverAtWork, check_idle
-from kafka_s3.run.wiring.followers import followed_by_tables
-from kafka_s3.run.wiring.sink import compactor_of
+from kafka_s3.run.wiring.followers import compactor_of, followed_by_tables
 
 WAIT_S: Final = 300.0
 """How long a sink at work has to take what is asked for."""

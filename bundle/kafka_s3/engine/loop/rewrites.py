@@ -64,6 +64,10 @@ class Rewrites:
         if self._rests_until_ms - REST_MS > now or now >= self._rests_until_ms:
             self.delete_originals()
 
+    def look(self) -> None:
+        """Requests are looked for next."""
+        self._looks = True
+
     def notice(self, asked: str) -> None:
         """Requests are looked for next, if this is another asking than the last."""
         self._looks = self._looks or asked != self._noticed

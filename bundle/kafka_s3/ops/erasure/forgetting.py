@@ -46,8 +46,8 @@ from kafka_s3.ops.erasure.subjects import Subjects
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, who
 from kafka_s3.run.wiring.delta import written_by_spark
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
-from kafka_s3.run.wiring.sink import compactor_of
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 ERASURE: Final = "erasure"
