@@ -23,6 +23,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import RequestState, judge_request, originals, rewrite_requests
 from kafka_s3.model.errors import LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.model.process import ThreadPool
+from kafka_s3.model.protocols import RewriteSummary
 from kafka_s3.store.store import ObjectStore
 
 REST_MS: Final = 3_600_000
@@ -44,13 +45,17 @@ def no_tables(_: Iterable[str]) -> int:
 
 @dataclass
 class Rewrites:
-    """The rewrites of one sink. `commit` takes an entry through all steps; `warn` says what is left undone, and why. Not thread-safe."""
+    """The rewrites of one sink. `commit` takes an entry through all steps; `warn` says what is left undone, and why; `done` what is done.
+
+    Not thread-safe.
+    """
 
     log: CommitLog
     commit: Callable[[CommitEntry], None]
     warn: Callable[[str], None]
     grace_ms: int = DAY_MS
     followed: Followed = no_tables
+    done: Callable[[RewriteSummary], None] = lambda done: None
     _looks: bool = True
     _noticed: str = ""
     _rests_until_ms: int = 0
@@ -96,6 +101,8 @@ class Rewrites:
             about = self.log.new_entry(EntryKind.REWRITE)
             own = {name: getattr(about, name) for name in ("version", "epoch", "committed_at", "sink")}
             self.commit(replace(request, **own))
+            replaced = sum(len(swap.keys) for swap in request.swaps)
+            self.done(RewriteSummary(about.version, request.reason, made=len(request.files), replaced=replaced))
         try:
             if state is RequestState.REFUSED:
                 self.log.check_owner(
@@ -129,9 +136,11 @@ class Rewrites:
             if version not in unseen
             and now - round(datetime.fromisoformat(one.committed_at).timestamp() * 1000) >= self.grace_ms
         ]
-        gone = [version for version in due if self._is_followed(version, now) and self._delete(version)]
+        gone = {version: keys for version in due if self._is_followed(version, now) and (keys := self._delete(version))}
         if gone:
-            self.commit(self.log.new_entry(EntryKind.REWRITE, deleted=tuple(gone)))
+            entry = self.log.new_entry(EntryKind.REWRITE, deleted=tuple(gone))
+            self.commit(entry)
+            self.done(RewriteSummary(entry.version, deleted=sum(gone.values())))
 
     def _is_followed(self, version: int, now_ms: int) -> bool:
         """Whether no table names the originals of an entry any more."""
@@ -145,8 +154,8 @@ class Rewrites:
             self._rests_until_ms = now_ms + MINUTE_MS
         return followed
 
-    def _delete(self, version: int) -> bool:
-        """Deletes the originals of an entry; whether all of them are gone."""
+    def _delete(self, version: int) -> int:
+        """Deletes the originals of an entry; gives how many, 0 where not all of them are gone."""
         store, key = self.log.store, self.log.paths.commit(version)
         try:
             entry = read_entry(store.get(key), key=key)
@@ -156,16 +165,16 @@ class Rewrites:
                 list(pool.each(store.delete, keys))
         except StorageUnavailable as error:
             _log.info("originals are deleted later", extra={"facts": {"version": version, "reason": str(error)}})
-            return False
+            return 0
         except (StorageError, LogDamaged) as error:
             self._rests_until_ms = self.log.clock_ms() + REST_MS
             self.warn(
                 f"Objects that entry {version} has replaced stay in the bucket, where listings find their records twice: {error} Grant "
                 "s3:DeleteObject on them; they are tried again within the hour."
             )
-            return False
+            return 0
         _log.info("originals deleted", extra={"facts": {"version": version, "objects": len(keys)}})
-        return True
+        return len(keys)
 
 
 def uploads_exist(store: ObjectStore, request: CommitEntry) -> bool:

@@ -118,7 +118,8 @@ class Sink:
             self._phases,
             lambda tp, error: self._note_failures({tp: error}),
         )
-        self.rewrites = Rewrites(log, self.committer.commit, observer.warned, behaviour.rewrite_grace_ms, followed)
+        grace_ms, done = behaviour.rewrite_grace_ms, observer.rewritten
+        self.rewrites = Rewrites(log, self.committer.commit, observer.warned, grace_ms, followed, done)
         self.topics = Topics(
             behaviour,
             brokers,
