@@ -25,6 +25,7 @@ from kafka_s3.objects.readers import avro_rows, sliced
 from kafka_s3.ops.compaction import Compaction, compaction_of, forecast_of
 from kafka_s3.ops.explain.answer import Outcome
 from kafka_s3.ops.explain.inquiry import explain
+from kafka_s3.ops.migration import MigrationRefused, check_log_empty
 from kafka_s3.ops.restore.files import logged_files, named_files
 from kafka_s3.ops.rewrites import NotTaken
 from kafka_s3.run.wiring.pipeline import object_names
@@ -263,3 +264,10 @@ def test_avro_blocks_are_taken_over_and_other_schemas_refused() -> None:
     assert [row["n"] for row in avro_rows(sliced(merged))] == list(range(12))
     with pytest.raises(MergeRefused, match="schemas or codecs differ"):
         merge_objects("avro", [originals[0], originals[1].replace(b"deflate", b"bzip2\x00\x00")])
+
+
+def test_a_log_with_rewrites_is_not_migrated_into() -> None:
+    world = filled()
+    compact(world)
+    with pytest.raises(MigrationRefused, match="already: this sink has taken over"):
+        check_log_empty(world.log().load())
