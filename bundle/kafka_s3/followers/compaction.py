@@ -11,6 +11,7 @@ counts. Memory holds the originals of one object and the object.
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -29,13 +30,15 @@ from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.objects.erasing import drop_rows, redacted_letters
-from kafka_s3.objects.merging import MERGED, MergeRefused, RowDigest, digest_rows, merge_objects
+from kafka_s3.objects.merging import MERGED, KindsDiffer, MergeRefused, RowDigest, digest_rows, merge_objects
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 COMPACTION: Final = "compaction"
 LETTERS: Final = ".jsonl.gz"
 ROLES: Final = (Role.VALUE, Role.KEY, Role.HEADER)
 FETCHES: Final = 8
+MOST_CUTS: Final = 16
+"""So often a merge is cut where schemas change, before the rest of it is left as it is."""
 MAX_MS: Final = 1 << 62
 MOST_SWAPS: Final = 500
 """Objects that one entry puts in the place of others, about."""
@@ -90,6 +93,14 @@ class Merge:
     def bytes(self) -> int:
         """How large all their objects are."""
         return sum(file.bytes for files in self.objects.values() for file in files)
+
+    def cut(self, at: int) -> list[Merge]:
+        """Those before a file, and those from it on, where they are several."""
+        parts = (
+            {role: files[:at] for role, files in self.objects.items()},
+            {role: files[at:] for role, files in self.objects.items()},
+        )
+        return [one for one in map(Merge, parts) if one.files > 1]
 
 
 _File = dict[Role, DataFile]
@@ -277,9 +288,17 @@ def ask_for_merges(
     The merges were planned when the log's last version was `version`. Raises StorageError.
     """
     request = _new_request(paths, version, by)
-    for merge in merges:
+    pending = deque((merge, 0) for merge in merges)
+    while pending:
+        merge, cuts = pending.popleft()
         try:
             files, swaps = compactor.merged(merge, rewrite=request.commit_id[:8])
+        except KindsDiffer as error:
+            if cuts == MOST_CUTS:  # kinds that take turns would be read again and again
+                skipped(merge, error)
+            else:
+                pending.extendleft((part, cuts + 1) for part in reversed(merge.cut(error.at)))
+            continue
         except (MergeRefused, ObjectMissing, ObjectArchived) as error:
             skipped(merge, error)
             continue

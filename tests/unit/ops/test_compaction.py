@@ -271,3 +271,20 @@ def test_a_log_with_rewrites_is_not_migrated_into() -> None:
     compact(world)
     with pytest.raises(MigrationRefused, match="already: this sink has taken over"):
         check_log_empty(world.log().load())
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet"])
+def test_where_the_schema_changes_the_files_before_and_behind_become_one_each(kind: str) -> None:
+    world = World({"flush.size": "2", **KINDS[kind]})
+    world.start()
+    for offset in range(10):
+        field = "n" if offset < 4 else "m"
+        schema = {"type": "struct", "fields": [{"field": field, "type": "int64"}]}
+        value = json.dumps({"schema": schema, "payload": {field: offset}}).encode()
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, value))
+    assert world.sink.poll_and_commit()
+    assert len({one.file.schema for one in live_objects(world.entries()).values()}) == 1, "the plan does not know"
+    world.now += 2 * MINUTE_MS
+    (entry,) = compact(world)
+    assert [len(swap.keys) for swap in entry.swaps] == [2, 3]
+    assert audited(world).findings == ()

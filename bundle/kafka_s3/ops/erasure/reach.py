@@ -74,8 +74,8 @@ def _of_tables(settings: Settings) -> Iterator[Unreached]:
         )
     if settings.flag("iceberg.enable"):
         yield Unreached(
-            "Metadata of Iceberg tables: the same bounds, as long as a snapshot names the replaced files (the newest 100). Sooner: drop the "
-            "table in its catalog, without PURGE, let the sink make it again, and a day later delete what no snapshot names.",
+            "Metadata of Iceberg tables: the same bounds, as long as a snapshot names the replaced files (the newest 100). Sooner: drop "
+            "the table in its catalog, without PURGE, let the sink make it again, and a day later delete what no snapshot names.",
             (f"kafka-s3 iceberg maintain {name}",),
         )
 
