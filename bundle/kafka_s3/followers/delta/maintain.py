@@ -257,6 +257,11 @@ class Maintenance:
                 raise TableRefused(
                     f"{table.address} has {', '.join(state.obstacles)}: delta-rs does not compact such tables."
                 )
+            if self.log.load().rewritten:
+                raise TableRefused(
+                    f"{table.address} follows a log with compactions or erasures: OPTIMIZE would put its objects into files that the log "
+                    "does not know, and the table could not follow the next of them. Use kafka-s3 compact, and --no-optimize here."
+                )
             table.compact()
             table.state()
         deletable = list(self._deletable(table, chores, topic=topic))
