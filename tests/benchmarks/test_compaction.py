@@ -18,7 +18,7 @@ from kafka_s3.engine.log.fold import LiveObject
 from kafka_s3.followers.compaction import CompactionRules, plan_merges
 from kafka_s3.model.deflate import RAW, packed
 from kafka_s3.model.files import DataFile, Reason, Upload
-from kafka_s3.run.wiring.sink import compactor_of
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.store.memory import MemoryStore
 from tests.support.memory_world import settings_of
 

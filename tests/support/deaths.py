@@ -9,6 +9,6 @@ class Died(BaseException):
     """The process is gone: nothing of ours handles this, and the dead make no more requests."""
 
 
-def strikes(verb: str, key: str, moment: Moment) -> Fault:
-    """Death at the first call of a verb with such a key."""
-    return Fault(verb, raising(Died()), moment, 1, lambda at: key in at)  # type: ignore[arg-type]  # dies, does not fail
+def strikes(verb: str, key: str, moment: Moment, nth: int = 1) -> Fault:
+    """Death at a call of a verb with such a key, the first unless `nth` says another."""
+    return Fault(verb, raising(Died()), moment, nth, lambda at: key in at)  # type: ignore[arg-type]  # dies, does not fail

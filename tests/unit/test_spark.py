@@ -18,8 +18,8 @@ from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
 from kafka_s3.model.files import Reason
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.plan import reading_of
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink import compactor_of
 from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, Place, place_of
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord

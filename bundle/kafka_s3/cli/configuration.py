@@ -204,7 +204,7 @@ def iam(
         sink_policy,
     )
 
-    show_json(rewriting_policy(settings) if rewrites else sink_policy(settings))
+    show_json(rewriting_policy(settings) if rewrites or settings.flag("compact.enable") else sink_policy(settings))
 
 
 @composed(settings=sink_settings)

@@ -319,7 +319,12 @@ def detail_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
         "configured": known.configured,
         "control": asdict(known.control) if known.control else None,
         "heartbeat": beat,
-        "log": {"version": known.log.version, "epoch": known.log.epoch, "totals": asdict(known.log.totals)}
+        "log": {
+            "version": known.log.version,
+            "epoch": known.log.epoch,
+            "totals": asdict(known.log.totals),
+            "originals": [{"entry": entry, "since": one.committed_at} for entry, one in known.log.replaced.items()],
+        }
         if known.log
         else None,
         "topic_partitions": [
@@ -399,6 +404,12 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
             f"{totals.read:,} read = {totals.written:,} written + {totals.dead_letters:,} dead letters + {totals.skipped:,} skipped; "
             f"{totals.files:,} files, {size_text(totals.bytes)}",
         )
+        if log.replaced:
+            oldest = min(one.committed_at for one in log.replaced.values())
+            yield (
+                "originals",
+                f"of {len(log.replaced):,} compactions or erasures are still in the bucket, the first since {oldest}",
+            )
     if known.control is not None:
         wanted = "paused" if known.control.paused else "running"
         yield "asked", f"{wanted}; last request by {known.control.requested_by} at {known.control.requested_at}"

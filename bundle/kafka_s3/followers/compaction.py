@@ -11,29 +11,35 @@ counts. Memory holds the originals of one object and the object.
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from kafka_s3.connect.naming.keys import DataKeys, rewritten_key
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Swap
-from kafka_s3.engine.log.fold import LiveObject
+from kafka_s3.engine.log.fold import LiveObject, live_objects
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.remade import Remade
-from kafka_s3.engine.log.rewrites import ask_for_rewrite
+from kafka_s3.engine.log.rewrites import ask_for_rewrite, rewrite_requests
 from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.followers.done_markers import OpenDirectory
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, OffsetsLost, SinkError
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.objects.erasing import drop_rows, redacted_letters
-from kafka_s3.objects.merging import MERGED, MergeRefused, RowDigest, digest_rows, merge_objects
+from kafka_s3.objects.merging import MERGED, KindsDiffer, MergeRefused, RowDigest, digest_rows, merge_objects
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 COMPACTION: Final = "compaction"
 LETTERS: Final = ".jsonl.gz"
 ROLES: Final = (Role.VALUE, Role.KEY, Role.HEADER)
 FETCHES: Final = 8
+MOST_CUTS: Final = 16
+"""So often a merge is cut where schemas change, before the rest of it is left as it is."""
+MAX_MS: Final = 1 << 62
 MOST_SWAPS: Final = 500
 """Objects that one entry puts in the place of others, about."""
 
@@ -87,6 +93,14 @@ class Merge:
     def bytes(self) -> int:
         """How large all their objects are."""
         return sum(file.bytes for files in self.objects.values() for file in files)
+
+    def cut(self, at: int) -> list[Merge]:
+        """Those before a file, and those from it on, where they are several."""
+        parts = (
+            {role: files[:at] for role, files in self.objects.items()},
+            {role: files[at:] for role, files in self.objects.items()},
+        )
+        return [one for one in map(Merge, parts) if one.files > 1]
 
 
 _File = dict[Role, DataFile]
@@ -274,9 +288,17 @@ def ask_for_merges(
     The merges were planned when the log's last version was `version`. Raises StorageError.
     """
     request = _new_request(paths, version, by)
-    for merge in merges:
+    pending = deque((merge, 0) for merge in merges)
+    while pending:
+        merge, cuts = pending.popleft()
         try:
             files, swaps = compactor.merged(merge, rewrite=request.commit_id[:8])
+        except KindsDiffer as error:
+            if cuts == MOST_CUTS:  # kinds that take turns would be read again and again
+                skipped(merge, error)
+            else:
+                pending.extendleft((part, cuts + 1) for part in reversed(merge.cut(error.at)))
+            continue
         except (MergeRefused, ObjectMissing, ObjectArchived) as error:
             skipped(merge, error)
             continue
@@ -289,6 +311,53 @@ def ask_for_merges(
             request = _new_request(paths, version, by)
     if request.swaps:
         yield _asked(compactor.store, paths, request)
+
+
+@dataclass(slots=True)
+class DirectoryCompaction:
+    """Asks for the compaction of directories that are complete, about `most_bytes` at a time; `look` is called when a request is there."""
+
+    compactor: Callable[[], Compactor]
+    target_bytes: int
+    most_bytes: int
+    warn: Callable[[str], None]
+    look: Callable[[], None] = lambda: None
+    _refused: dict[str, set[str]] = field(default_factory=dict)
+
+    def __call__(self, log: CommitLog, folder: str, found: OpenDirectory) -> bool:
+        """Asks for a part of what is to be done in a directory; whether nothing is left. Raises StorageError."""
+        refused = self._refused.setdefault(folder, set())
+        merges = [one for one in self._merges(log, folder, found) if one.first.key not in refused]
+        some = _up_to(merges, self.most_bytes)
+
+        def skipped(merge: Merge, error: SinkError) -> None:
+            refused.add(merge.first.key)
+            self.warn(f"{merge.files} files from {merge.first.key} on stay as they are: {error}")
+
+        version, by = log.state.version, log.last.driver if log.last is not None else ""
+        if list(ask_for_merges(self.compactor(), log.paths, some, version=version, by=by, skipped=skipped)):
+            self.look()
+        if len(some) < len(merges):
+            return False
+        del self._refused[folder]
+        return True
+
+    def _merges(self, log: CommitLog, folder: str, found: OpenDirectory) -> list[Merge]:
+        live = live_objects(log.entries(after=found.first - 1)).values()
+        asked = {key for _, one in rewrite_requests(log.store, log.paths) for swap in one.swaps for key in swap.keys}
+        own = (one for one in live if one.file.key.rpartition("/")[0] == folder and one.file.key not in asked)
+        return plan_merges(own, CompactionRules(self.target_bytes, until_ms=MAX_MS))
+
+
+def _up_to(merges: Sequence[Merge], most: int) -> list[Merge]:
+    """The first of them that have so many bytes together, one at least."""
+    found, size = list[Merge](), 0
+    for merge in merges:
+        if found and size + merge.bytes > most:
+            break
+        found.append(merge)
+        size += merge.bytes
+    return found
 
 
 def _new_request(paths: StatePaths, version: int, by: str) -> CommitEntry:

@@ -1,4 +1,5 @@
-"""When is a directory of a time complete? Then a marker is written into it, for those who wait for whole hours or days.
+"""When is a directory of a time complete? Then something is done with it: a marker is written into it, for those who wait for whole hours
+or days, or its small files are put together (`followers.compaction.DirectoryCompaction`).
 
 A directory is complete when its time is over by the clock, and each topic-partition of its topic has committed a record of a later time, or
 has none that is not committed. It is looked at with each commit, and when its time ends: so a topic that goes quiet gets its last marker,
@@ -32,13 +33,16 @@ DIRECTORY_BYTES: Final = 128
 
 @dataclass
 class OpenDirectory:
-    """A directory that is not marked yet: its topic, the end of its time (epoch ms), what is in it, and the last entry that added to it."""
+    """A directory that is not marked yet: its topic, the end of its time (epoch ms), what is in it, and the first and the last entry that
+    added to it.
+    """
 
     topic: str
     end_ms: int
     files: int = 0
     records: int = 0
     entry: int = -1
+    first: int = -1
 
 
 @dataclass
@@ -66,7 +70,7 @@ class Seen:
         folder = file.key.rpartition("/")[0]
         found = self.open.get(folder)
         if found is None:
-            found = self.open[folder] = OpenDirectory(file.topic, end_of(latest_ms))
+            found = self.open[folder] = OpenDirectory(file.topic, end_of(latest_ms), first=version)
             self.size += size_of(folder)
         found.files, found.records, found.entry = found.files + 1, found.records + file.records, version
 
@@ -92,16 +96,33 @@ def size_of(folder: str) -> int:
     return len(folder.encode()) + DIRECTORY_BYTES
 
 
-@dataclass(slots=True)
-class DoneMarkers:
-    """The follower. `marker` is the name of the objects, `end_of` gives the end of the directory's time for a record's time (epoch ms)."""
+Complete = Callable[[CommitLog, str, OpenDirectory], bool]
+"""Does what is to be done with a complete directory; whether all of it is done, or it is to be called again. Raises StorageError."""
 
-    marker: str
+
+def write_marker(marker: str) -> Complete:
+    """Writes an object of that name into the directory, which says what was in it."""
+
+    def write(log: CommitLog, folder: str, found: OpenDirectory) -> bool:
+        told = {name: value for name, value in asdict(found).items() if name != "first"}
+        log.store.put(f"{folder}/{marker}", json.dumps(told, separators=(",", ":")).encode())
+        return True
+
+    return write
+
+
+@dataclass(slots=True)
+class CompleteDirectories:
+    """The follower. `end_of` gives the end of the directory's time for a record's time (epoch ms), `complete` is what is done then; `name`
+    is also that of the note of what is open.
+    """
+
+    complete: Complete
     end_of: Callable[[int], int]
     brokers: Brokers
     clock_ms: Callable[[], int]
     warn: Callable[[str], None]
-    name: str = "done-markers"
+    name: str = NAME
     most_bytes: int = MOST_BYTES
     _seen: Seen | None = None
     _looked_ms: int = -1
@@ -125,19 +146,19 @@ class DoneMarkers:
                 self._give_up(seen)
         if self._mark(seen, log) or seen.version != before:
             seen.reached = {str(tp): seen.reached[str(tp)] for tp in log.state.frontier if str(tp) in seen.reached}
-            log.store.put(log.paths.follower(NAME), json.dumps(asdict(seen), separators=(",", ":")).encode())
+            log.store.put(log.paths.follower(self.name), json.dumps(asdict(seen), separators=(",", ":")).encode())
         self._seen = seen
 
     def _mark(self, seen: Seen, log: CommitLog) -> bool:
-        """Marks what is complete; whether anything was."""
+        """Does what is due with complete directories; whether all of it is done of any."""
         complete = self._complete(seen, log)
         if complete:
             # where a topic is quiet, nothing else would say that another driver has taken over
             log.check_owner(log.state.version)
-        for folder in complete:
-            done = asdict(seen.close(folder))
-            log.store.put(f"{folder}/{self.marker}", json.dumps(done, separators=(",", ":")).encode())
-        return bool(complete)
+        done = [folder for folder in complete if self.complete(log, folder, seen.open[folder])]
+        for folder in done:
+            seen.close(folder)
+        return bool(done)
 
     def _give_up(self, seen: Seen) -> None:
         folders = seen.beyond(self.most_bytes)
@@ -145,8 +166,8 @@ class DoneMarkers:
             seen.close(folder)
         if folders:
             self.warn(
-                f"{self.name}: {len(folders):,} directories get no marker, {folders[0]} the first: more than {self.most_bytes:,} bytes of "
-                "them wait for topic-partitions that lag. Let these be committed (flush.idle.ms, kafka-s3 flush) or removed."
+                f"{self.name}: {len(folders):,} directories are passed over, {folders[0]} the first: more than {self.most_bytes:,} bytes "
+                "of them wait for topic-partitions that lag. Let these be committed (flush.idle.ms, kafka-s3 flush) or removed."
             )
 
     def _complete(self, seen: Seen, log: CommitLog) -> list[str]:
@@ -171,5 +192,5 @@ class DoneMarkers:
             known = {folder: OpenDirectory(**one) for folder, one in found["open"].items()}
             return Seen(found["version"], known, found["reached"], sum(map(size_of, known)))
 
-        key = log.paths.follower(NAME)
+        key = log.paths.follower(self.name)
         return read_note(log.store, key, parse, remedy="markers are written again.") or Seen()

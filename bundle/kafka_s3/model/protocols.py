@@ -72,6 +72,17 @@ class RoundSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class RewriteSummary:
+    """What entry `version` did for `reason`: so many objects `made` in the place of those `replaced`, or so many originals `deleted`."""
+
+    version: int
+    reason: str = ""
+    made: int = 0
+    replaced: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TopicBacklog:
     """What of a topic is not in objects yet: how many records, and since when (epoch ms) this run has known of the oldest of them.
 
@@ -116,6 +127,11 @@ class Observer:
         """A round was committed, published and followed."""
         if self.inner is not None:
             self.inner.round_done(done)
+
+    def rewritten(self, done: RewriteSummary) -> None:
+        """Objects took the place of others, or originals were deleted, and the log says so."""
+        if self.inner is not None:
+            self.inner.rewritten(done)
 
     def warned(self, text: str) -> None:
         """Something failed that the sink tries again."""

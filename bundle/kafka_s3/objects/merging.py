@@ -47,6 +47,14 @@ class MergeRefused(SinkError):
     """Objects do not go together, or cannot be read; they stay as they are."""
 
 
+class KindsDiffer(MergeRefused):
+    """The object of number `at`, from 0, has another schema or codec than the first, and those between have the first's."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__("Their schemas or codecs differ.")
+        self.at = at
+
+
 @dataclass(frozen=True, slots=True)
 class RowDigest:
     """How many records there are, and the sums of two hashes of 64 bits of each, the second above the first."""
@@ -124,10 +132,10 @@ def _sum_of_text(content: bytes, separator: bytes) -> RowDigest:
 def _merged_avro(contents: Sequence[bytes]) -> bytes:
     first = AvroContainer(sliced(contents[0]))
     found = [contents[0][: contents[0].index(first.sync) + SYNC]]
-    for content in contents:
+    for number, content in enumerate(contents):
         container = AvroContainer(sliced(content))
         if (container.schema, container.codec) != (first.schema, first.codec):
-            raise MergeRefused("Their schemas or codecs differ.")
+            raise KindsDiffer(number)
         for count, block in container.blocks():
             found += [long_bytes(count), long_bytes(len(block)), block, first.sync]
     return b"".join(found)
@@ -148,8 +156,9 @@ def parquet_of(contents: Sequence[bytes], kept: Kept | None = None) -> bytes:
     Raises MergeRefused, also where a writer would spell the schema otherwise than the originals do.
     """
     metadata = [pq.read_metadata(io.BytesIO(content)) for content in contents]
-    if any(not one.schema.equals(metadata[0].schema) for one in metadata):
-        raise MergeRefused("Their schemas differ.")
+    for number, one in enumerate(metadata):
+        if not one.schema.equals(metadata[0].schema):
+            raise KindsDiffer(number)
     for compliant in (True, False):  # what an element of a list is called
         merged = _rewritten_parquet(contents, metadata[0], kept, compliant=compliant)
         if pq.read_metadata(io.BytesIO(merged)).schema.equals(metadata[0].schema):

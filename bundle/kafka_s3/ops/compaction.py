@@ -20,8 +20,8 @@ from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.ops.forecast import GIB, Prices
 from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, who
 from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths
-from kafka_s3.run.wiring.sink import compactor_of
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -122,12 +122,6 @@ def check_compactable(settings: Settings) -> None:
         raise ConfigError(
             [Problem("connector.class", settings.text("connector.class"), rule, "Such a sink is not compacted.")]
         )
-    for key in ("delta.enable", "iceberg.enable"):
-        if settings.flag(key):
-            rule = "keeps tables over the objects, which do not follow a rewrite yet."
-            raise ConfigError(
-                [Problem(key, "true", rule, "Maintain the tables instead: kafka-s3 delta, kafka-s3 iceberg.")]
-            )
 
 
 def compaction_of(settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn) -> Compaction:

@@ -23,7 +23,7 @@ from kafka_s3.engine.loop.rewrites import Rewrites
 from kafka_s3.model.errors import CommitError
 from kafka_s3.model.files import DataFile
 from kafka_s3.ops.positions import BY_HAND, DriverAtWork, check_idle
-from kafka_s3.run.wiring.sink import compactor_of
+from kafka_s3.run.wiring.followers import compactor_of, followed_by_tables
 
 WAIT_S: Final = 300.0
 """How long a sink at work has to take what is asked for."""
@@ -80,7 +80,8 @@ class RewriteRequests:
         committer = Committer(self.log, lambda entry, gone: _remade(compactor.remake, entry, gone))
         committer.claim(self.log.state.cluster_id)
         grace_ms = self.settings.number("rewrite.grace.ms")
-        rewrites = Rewrites(self.log, committer.commit, self.warn, grace_ms)
+        followed = followed_by_tables(self.settings, self.log.store)
+        rewrites = Rewrites(self.log, committer.commit, self.warn, grace_ms, followed)
         rewrites.settle_requests()
         rewrites.delete_originals()
 

@@ -329,6 +329,7 @@ OURSELVES: Final[dict[str, Value]] = {
     "name": "simulated",
     "delta.enable": False,
     "iceberg.enable": False,
+    "compact.enable": False,
     "glue.database.name": "",
     "notification.class": "",
 }

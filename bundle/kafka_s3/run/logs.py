@@ -11,12 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
 from kafka_s3.model.errors import RecordError, SinkError
-from kafka_s3.model.protocols import Observer, RoundSummary, Start
+from kafka_s3.model.protocols import Observer, RewriteSummary, RoundSummary, Start
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import RateLimiter
 
@@ -164,6 +165,10 @@ class LogObserver(Observer):
             "seconds": round(seconds, 3),
         }
         logger.info("round", extra={"facts": facts})
+
+    def rewritten(self, done: RewriteSummary) -> None:
+        """One line per entry."""
+        logger.info("objects rewritten", extra={"facts": asdict(done)})
 
     def warned(self, text: str) -> None:
         """One line per failure that is tried again."""

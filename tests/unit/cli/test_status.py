@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_s3.cli.status import detail, detail_document
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.status import GREW_OFTEN, SinkSnapshot, check_line, limits_with
-from kafka_s3.engine.log.fold import LogState
+from kafka_s3.engine.log.fold import LogState, Replaced
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition
 
@@ -70,3 +71,15 @@ def test_what_is_not_known_is_not_well() -> None:
         "orders UNKNOWN: Entry 7 is damaged. Lag: unknown.",
         False,
     )
+
+
+def test_status_says_which_rewrites_have_originals_in_the_bucket_still() -> None:
+    partitions = frozenset({TopicPartition("orders", 0)})
+    replaced = {4: Replaced("2024-01-15T10:00:00Z", partitions), 5: Replaced("2024-01-15T11:00:00Z", partitions)}
+    known = replace(KNOWN, log=LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100), replaced=replaced))
+    assert detail_document(known, "bucket")["log"]["originals"] == [
+        {"entry": 4, "since": "2024-01-15T10:00:00Z"},
+        {"entry": 5, "since": "2024-01-15T11:00:00Z"},
+    ]
+    shown = "".join(str(line) for line in detail(known, "bucket"))
+    assert "of 2 compactions or erasures are still in the bucket, the first since 2024-01-15T10:00:00Z" in shown

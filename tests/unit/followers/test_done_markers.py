@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.followers.done_markers import DoneMarkers
+from kafka_s3.followers.done_markers import CompleteDirectories, write_marker
 from kafka_s3.model.errors import ConfigError, Fenced
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.followers import NEVER, end_of_directory
@@ -134,10 +134,12 @@ def test_what_is_known_of_open_directories_is_bounded_and_what_is_given_up_is_re
     log = world.log()
     log.load()
     end_of = end_of_directory(world.settings)
-    follower = DoneMarkers("_SUCCESS", end_of, world.kafka, lambda: world.now, warned.append, most_bytes=2_000)
+    follower = CompleteDirectories(
+        write_marker("_SUCCESS"), end_of, world.kafka, lambda: world.now, warned.append, most_bytes=2_000
+    )
     follower.catch_up(log)
     assert marked(world) == {}
-    assert "directories get no marker, topics/orders/" in warned[0]
+    assert "directories are passed over, topics/orders/" in warned[0]
     assert len(world.store.objects[log.paths.follower("done-markers")]) < 3_000
     world.sink.poll()
     world.sink.drain()
@@ -304,3 +306,77 @@ def test_late_records_and_crashes_leave_every_hour_marked_and_none_too_early(fir
         except AssertionError as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+SMALL = {"compact.enable": "true", "rewrite.grace.ms": "60000"}
+
+
+def sizes(world: World) -> list[int]:
+    """The numbers of records of all objects."""
+    return sorted(len(found) for key, found in world.objects().items() if key.endswith(".json"))
+
+
+def look_again(world: World) -> None:
+    world.now += 61_000
+    work(world)
+    work(world)
+
+
+def test_the_small_files_of_a_complete_directory_become_one_and_no_others() -> None:
+    world = World({**CONFIG, **SMALL})
+    world.start()
+    for offset in range(4):
+        come(world, ORDERS, offset, START_MS)
+        work(world)
+    assert sizes(world) == [1, 1, 1, 1]
+    for offset in (4, 5):
+        come(world, ORDERS, offset, START_MS + HOUR)
+        work(world)
+    look_again(world)
+    assert sizes(world) == [1, 1, 4]
+    assert world.store.uploads == {}
+    assert marked(world).keys() == {"h=10"}
+
+
+def test_a_directory_is_compacted_in_parts_and_what_a_dead_driver_left_is_done_by_the_next() -> None:
+    world = World({**CONFIG, **SMALL, "compact.target.bytes": "20"})
+    world.start([strikes("put_new", "/rewrites/", Moment.AFTER, 2)])
+    for offset in range(6):
+        come(world, ORDERS, offset, START_MS)
+        work(world)
+    come(world, ORDERS, 6, START_MS + HOUR)
+    with pytest.raises(Died):
+        look_again(world)
+    world.start()
+    for _ in range(4):
+        look_again(world)
+    assert sizes(world) == [1, 2, 2, 2]
+    assert world.store.uploads == {}
+
+
+def test_what_comes_late_into_a_directory_is_put_together_by_itself() -> None:
+    world = World({**CONFIG, **SMALL})
+    world.start()
+    for offset in range(2):
+        come(world, ORDERS, offset, START_MS)
+    come(world, ORDERS, 2, START_MS + HOUR)
+    work(world)
+    look_again(world)
+    for offset in (3, 4, 5):
+        come(world, ORDERS, offset, START_MS)
+    work(world)
+    look_again(world)
+    look_again(world)
+    assert sizes(world) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("changed", "key"),
+    [
+        ({"timestamp.extractor": "Wallclock"}, "compact.enable"),
+        ({"compact.target.bytes": "99999999"}, "compact.target.bytes"),
+    ],
+)
+def test_compaction_by_itself_needs_times_and_memory(changed: dict[str, str], key: str) -> None:
+    with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
+        settings_of({**TIME, "flush.size": "1", **SMALL, **changed})

@@ -25,6 +25,7 @@ from kafka_s3.objects.readers import avro_rows, sliced
 from kafka_s3.ops.compaction import Compaction, compaction_of, forecast_of
 from kafka_s3.ops.explain.answer import Outcome
 from kafka_s3.ops.explain.inquiry import explain
+from kafka_s3.ops.migration import MigrationRefused, check_log_empty
 from kafka_s3.ops.restore.files import logged_files, named_files
 from kafka_s3.ops.rewrites import NotTaken
 from kafka_s3.run.wiring.pipeline import object_names
@@ -180,9 +181,7 @@ def test_beside_a_driver_at_work_the_objects_are_asked_for() -> None:
     assert world.numbers()[merged_key(world)] == list(range(12))
 
 
-def test_delta_tables_block_gzip_and_too_large_targets_are_refused() -> None:
-    with pytest.raises(ConfigError, match="keeps tables over the objects"):
-        compaction(World({"flush.size": "3", **KINDS["parquet"], "delta.enable": "true"}))
+def test_too_large_targets_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"writer\.memory\.bytes"):
         compaction(filled()).plan(CompactionRules(1 << 40, START_MS))
 
@@ -265,3 +264,27 @@ def test_avro_blocks_are_taken_over_and_other_schemas_refused() -> None:
     assert [row["n"] for row in avro_rows(sliced(merged))] == list(range(12))
     with pytest.raises(MergeRefused, match="schemas or codecs differ"):
         merge_objects("avro", [originals[0], originals[1].replace(b"deflate", b"bzip2\x00\x00")])
+
+
+def test_a_log_with_rewrites_is_not_migrated_into() -> None:
+    world = filled()
+    compact(world)
+    with pytest.raises(MigrationRefused, match="already: this sink has taken over"):
+        check_log_empty(world.log().load())
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet"])
+def test_where_the_schema_changes_the_files_before_and_behind_become_one_each(kind: str) -> None:
+    world = World({"flush.size": "2", **KINDS[kind]})
+    world.start()
+    for offset in range(10):
+        field = "n" if offset < 4 else "m"
+        schema = {"type": "struct", "fields": [{"field": field, "type": "int64"}]}
+        value = json.dumps({"schema": schema, "payload": {field: offset}}).encode()
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, value))
+    assert world.sink.poll_and_commit()
+    assert len({one.file.schema for one in live_objects(world.entries()).values()}) == 1, "the plan does not know"
+    world.now += 2 * MINUTE_MS
+    (entry,) = compact(world)
+    assert [len(swap.keys) for swap in entry.swaps] == [2, 3]
+    assert audited(world).findings == ()

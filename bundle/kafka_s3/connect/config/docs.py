@@ -163,7 +163,8 @@ PAGES: Final = (
             "heartbeat.interval.ms", "health.lag.max.records", "health.delay.max.ms", "health.deadletter.max.ratio",
             "metrics.prometheus.port", "metrics.otlp.enable")),
         Chapter("After each commit", (), (
-            "glue.database.name", "done.marker.name", "notification.class", "notification.target", "aws.endpoint.url"),
+            "glue.database.name", "done.marker.name", "compact.enable", "compact.target.bytes",
+            "notification.class", "notification.target", "aws.endpoint.url"),
             "With examples: [followers](followers.md)."),
     )),
     Page("configuration-spellings.md", "Other spellings, and Connect's worker file",

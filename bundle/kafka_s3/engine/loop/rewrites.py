@@ -3,7 +3,8 @@
 1. Requests (`engine.log.rewrites`) are looked for at the start, and when the sink is asked to. One that holds becomes an entry, by the
    steps of every entry: it is put, its uploads are completed, a marker says so, followers catch up. From the entry on the new objects
    count, and the old ones do not.
-2. `grace_ms` after the entry the originals are deleted, then an entry says so. Between publication and deletion both are listed.
+2. `grace_ms` after the entry the originals are deleted, then an entry says so. Between publication and deletion both are listed. Tables
+   that follow the log have to have followed to the entry by then (`followed`): until then they name the originals.
 
 A death anywhere leaves what the next owner goes on with: a request without an entry, an entry whose uploads are pending, originals of which
 some are deleted. What the bucket refuses holds nothing else up.
@@ -12,33 +13,49 @@ some are deleted. What the bucket refuses holds nothing else up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, EntryKind, read_entry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import RequestState, judge_request, originals, rewrite_requests
 from kafka_s3.model.errors import LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.model.process import ThreadPool
+from kafka_s3.model.protocols import RewriteSummary
 from kafka_s3.store.store import ObjectStore
 
 REST_MS: Final = 3_600_000
 """How long originals are left alone that the bucket did not let go."""
+MINUTE_MS: Final = 60_000
 DAY_MS: Final = 86_400_000
 THREADS: Final = 8
 _log = logging.getLogger(__name__)
 
 
+Followed = Callable[[Iterable[str]], int]
+"""Gives the entry up to which the tables of all these topics have come. Raises LogDamaged, StorageError."""
+
+
+def no_tables(_: Iterable[str]) -> int:
+    """Of a sink whose objects no table names."""
+    return LAST_OFFSET
+
+
 @dataclass
 class Rewrites:
-    """The rewrites of one sink. `commit` takes an entry through all steps; `warn` says what is left undone, and why. Not thread-safe."""
+    """The rewrites of one sink. `commit` takes an entry through all steps; `warn` says what is left undone, and why; `done` what is done.
+
+    Not thread-safe.
+    """
 
     log: CommitLog
     commit: Callable[[CommitEntry], None]
     warn: Callable[[str], None]
     grace_ms: int = DAY_MS
+    followed: Followed = no_tables
+    done: Callable[[RewriteSummary], None] = lambda done: None
     _looks: bool = True
     _noticed: str = ""
     _rests_until_ms: int = 0
@@ -51,6 +68,10 @@ class Rewrites:
             self.settle_requests()
         if self._rests_until_ms - REST_MS > now or now >= self._rests_until_ms:
             self.delete_originals()
+
+    def look(self) -> None:
+        """Requests are looked for next."""
+        self._looks = True
 
     def notice(self, asked: str) -> None:
         """Requests are looked for next, if this is another asking than the last."""
@@ -80,6 +101,8 @@ class Rewrites:
             about = self.log.new_entry(EntryKind.REWRITE)
             own = {name: getattr(about, name) for name in ("version", "epoch", "committed_at", "sink")}
             self.commit(replace(request, **own))
+            replaced = sum(len(swap.keys) for swap in request.swaps)
+            self.done(RewriteSummary(about.version, request.reason, made=len(request.files), replaced=replaced))
         try:
             if state is RequestState.REFUSED:
                 self.log.check_owner(
@@ -113,12 +136,26 @@ class Rewrites:
             if version not in unseen
             and now - round(datetime.fromisoformat(one.committed_at).timestamp() * 1000) >= self.grace_ms
         ]
-        gone = [version for version in due if self._delete(version)]
+        gone = {version: keys for version in due if self._is_followed(version, now) and (keys := self._delete(version))}
         if gone:
-            self.commit(self.log.new_entry(EntryKind.REWRITE, deleted=tuple(gone)))
+            entry = self.log.new_entry(EntryKind.REWRITE, deleted=tuple(gone))
+            self.commit(entry)
+            self.done(RewriteSummary(entry.version, deleted=sum(gone.values())))
 
-    def _delete(self, version: int) -> bool:
-        """Deletes the originals of an entry; whether all of them are gone."""
+    def _is_followed(self, version: int, now_ms: int) -> bool:
+        """Whether no table names the originals of an entry any more."""
+        topics = {tp.topic for tp in self.log.state.replaced[version].topic_partitions}
+        try:
+            followed = self.followed(topics) >= version
+        except (StorageError, LogDamaged) as error:
+            _log.info("originals are deleted later", extra={"facts": {"version": version, "reason": str(error)}})
+            followed = False
+        if not followed:
+            self._rests_until_ms = now_ms + MINUTE_MS
+        return followed
+
+    def _delete(self, version: int) -> int:
+        """Deletes the originals of an entry; gives how many, 0 where not all of them are gone."""
         store, key = self.log.store, self.log.paths.commit(version)
         try:
             entry = read_entry(store.get(key), key=key)
@@ -128,16 +165,16 @@ class Rewrites:
                 list(pool.each(store.delete, keys))
         except StorageUnavailable as error:
             _log.info("originals are deleted later", extra={"facts": {"version": version, "reason": str(error)}})
-            return False
+            return 0
         except (StorageError, LogDamaged) as error:
             self._rests_until_ms = self.log.clock_ms() + REST_MS
             self.warn(
                 f"Objects that entry {version} has replaced stay in the bucket, where listings find their records twice: {error} Grant "
                 "s3:DeleteObject on them; they are tried again within the hour."
             )
-            return False
+            return 0
         _log.info("originals deleted", extra={"facts": {"version": version, "objects": len(keys)}})
-        return True
+        return len(keys)
 
 
 def uploads_exist(store: ObjectStore, request: CommitEntry) -> bool:

@@ -35,7 +35,7 @@ from kafka_s3.engine.loop.failures import Background, Outage, PartitionFailures,
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.loop.open_states import Leftovers, OpenStates
 from kafka_s3.engine.loop.planner import Behaviour, PartitionState, assignment, committed, plan, waves
-from kafka_s3.engine.loop.rewrites import Rewrites
+from kafka_s3.engine.loop.rewrites import Followed, Rewrites, no_tables
 from kafka_s3.engine.loop.topics import Resume, Topics, check_cluster
 from kafka_s3.engine.task.dead_letters import LIMIT_FROM, excess
 from kafka_s3.model.errors import (
@@ -98,6 +98,7 @@ class Sink:
         remakes: Mapping[EntryKind, Remake] | None = None,
         open_states: OpenStates | None = None,
         background: Background = at_once,
+        followed: Followed = no_tables,
     ) -> None:
         """Topics are found when the sink is opened. `background` runs the reads of what fails beside the loop."""
         self.behaviour, self.brokers, self.source, self.store, self.log = behaviour, brokers, source, store, log
@@ -117,7 +118,8 @@ class Sink:
             self._phases,
             lambda tp, error: self._note_failures({tp: error}),
         )
-        self.rewrites = Rewrites(log, self.committer.commit, observer.warned, behaviour.rewrite_grace_ms)
+        grace_ms, done = behaviour.rewrite_grace_ms, observer.rewritten
+        self.rewrites = Rewrites(log, self.committer.commit, observer.warned, grace_ms, followed, done)
         self.topics = Topics(
             behaviour,
             brokers,

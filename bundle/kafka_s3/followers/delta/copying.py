@@ -9,6 +9,9 @@ every driver must make the very same appends:
 
 Whoever dies in between, or is overtaken, repeats appends that are left out. A table that is not there is made first, empty, with the
 columns of the log's first files.
+
+Objects that take the place of others hold what is in the table already. Where they did so before the table was first seen, they are read in
+place of the others.
 """
 
 from __future__ import annotations
@@ -24,7 +27,14 @@ from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, TableColumns, read_columns
-from kafka_s3.followers.delta.follower import ChangeReporter, EntryFiles, batches, by_topic, note_of
+from kafka_s3.followers.delta.follower import (
+    ChangeReporter,
+    EntryFiles,
+    batches,
+    by_topic,
+    note_of,
+    without_replaced,
+)
 from kafka_s3.followers.delta.planner import APP, TablePlan, TablePlanner, TableState
 from kafka_s3.model.errors import (
     ObjectMissing,
@@ -158,7 +168,7 @@ class Copying:
         if first is None:
             first = self._first[state.id] = self._begun(topic, state, log)
         for one in entries:
-            if one.version > first:
+            if one.version > first and not one.swaps:
                 self._append(topic, [one], position=one.version)
 
     def _made(self, topic: str, log: CommitLog) -> SparkState | None:
@@ -177,12 +187,17 @@ class Copying:
         begun = self._steps(key, topic, log)
         after = -1
         for step in begun["steps"] if not begun["done"] else ():
-            entries = by_topic(takewhile(_up_to(step), log.entries(after=after))).get(topic, [])
-            self._append(topic, entries, position=step)
+            self._append(topic, self._of_step(topic, log, after, step, last=begun["steps"][-1]), position=step)
             after = step
         if not begun["done"]:
             self.table_planner.store.put(key, json.dumps(begun | {"done": True}).encode())
         return int(begun["steps"][-1])
+
+    def _of_step(self, topic: str, log: CommitLog, after: int, step: int, *, last: int) -> Sequence[EntryFiles]:
+        """What a step appends: of its entries the files that nothing takes the place of up to the last step."""
+        until = last if log.state.rewritten else step
+        entries = by_topic(takewhile(_up_to(until), log.entries(after=after))).get(topic, [])
+        return [one for one in without_replaced(entries) if one.version <= step]
 
     def _steps(self, key: str, topic: str, log: CommitLog) -> dict[str, Any]:
         """In which steps the table begins: as the first driver to ask has it."""

@@ -3,8 +3,10 @@
 1. How far all tables have come is an object beside the log; how far one has come is in the table itself: in Delta as the
    transaction version of the sink's application, in Iceberg as a property. The object may lag behind the tables, never the other way round.
 2. The files of the entries since then are taken per topic, at most `BATCH` at a time (`ZeroCopy`, or `Copying` for tables of Spark).
+   Where an entry puts some objects in the place of others, the table does the same in one version of its own.
 3. A crash anywhere: the number in the table itself says what is in it already.
 4. A table that is not there is made from the whole log. So a sink may begin with a table at any time.
+5. Objects that others have taken the place of are not deleted before the tables have come to that entry (`followed_to`).
 
 A table that cannot follow keeps the place that it has reached, is tried again later, and holds up neither the sink nor other tables.
 """
@@ -12,34 +14,47 @@ A table that cannot follow keeps the place that it has reached, is tried again l
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Final, Protocol
 
 from kafka_s3.connect.naming.table_names import TableName, TableNames, normal_location
 from kafka_s3.engine.log.dead_letters import committed_ms
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, Swap
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.delta.planner import Commit, TablePlan, TablePlanner, TableState, in_table
+from kafka_s3.followers.delta.planner import (
+    THREADS,
+    Commit,
+    TablePlan,
+    TablePlanner,
+    TableState,
+    in_table,
+    is_named_as_in_table,
+)
 from kafka_s3.followers.progress import TablePositions, note_positions, read_positions
 from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.files import DataFile
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 BATCH: Final = 1000
 """About how many files, and at most how many entries, go into one version of a table."""
 
 
-KNOWN_KINDS: Final = frozenset({EntryKind.DATA, EntryKind.EPOCH, EntryKind.POSITION, EntryKind.REPLAY})
-"""The kinds of entries whose files are added, and change nothing else in a table."""
-
-
 @dataclass(frozen=True, slots=True)
 class EntryFiles:
-    """The files of one topic in one entry."""
+    """The files of one topic in one entry, and of which others they take the place; `erases` says that records of these are gone."""
 
     version: int
     committed_ms: int
     files: tuple[DataFile, ...]
+    swaps: tuple[Swap, ...] = ()
+    erases: bool = False
+
+    @property
+    def replaced(self) -> set[str]:
+        """The keys of the objects that are in a table no more."""
+        return {key for swap in self.swaps for key in swap.keys}
 
 
 def batches(entries: Iterable[CommitEntry], head: int) -> Iterator[list[CommitEntry]]:
@@ -59,20 +74,42 @@ def batches(entries: Iterable[CommitEntry], head: int) -> Iterator[list[CommitEn
 
 
 def by_topic(entries: Iterable[CommitEntry]) -> dict[str, list[EntryFiles]]:
-    """The entries' files that belong into tables, by topic. Raises TableRefused for a kind of entry that tables do not know."""
+    """What entries change in tables, by topic."""
     found: dict[str, list[EntryFiles]] = {}
     for entry in entries:
-        if entry.kind not in KNOWN_KINDS:
-            raise TableRefused(
-                f"Entry {entry.version} is of kind {entry.kind}, which tables cannot follow yet. Upgrade kafka-s3."
-            )
-        topics: dict[str, list[DataFile]] = {}
+        files: dict[str, list[DataFile]] = {}
+        swaps: dict[str, list[Swap]] = {}
         for file in entry.files:
             if in_table(file):
-                topics.setdefault(file.topic, []).append(file)
-        for topic, files in topics.items():
-            found.setdefault(topic, []).append(EntryFiles(entry.version, committed_ms(entry), tuple(files)))
+                files.setdefault(file.topic, []).append(file)
+        made = {file.key for some in files.values() for file in some} if entry.swaps else set()
+        for swap in entry.swaps:
+            if swap.by in made or (not swap.by and is_named_as_in_table(swap.keys[0])):
+                swaps.setdefault(swap.topic_partition.topic, []).append(swap)
+        for topic in {**files, **swaps}:
+            change = EntryFiles(
+                entry.version,
+                committed_ms(entry),
+                tuple(files.get(topic, ())),
+                tuple(swaps.get(topic, ())),
+                erases=entry.erasure is not None,
+            )
+            found.setdefault(topic, []).append(change)
     return found
+
+
+def without_replaced(entries: Sequence[EntryFiles]) -> list[EntryFiles]:
+    """The same entries, each with those of its files alone that no later one takes the place of."""
+    replaced, found = set[str](), list[EntryFiles]()
+    for one in reversed(entries):
+        found.append(replace(one, files=tuple(file for file in one.files if file.key not in replaced)))
+        replaced |= one.replaced
+    return found[::-1]
+
+
+def files_of_log(log: CommitLog, topic: str) -> list[EntryFiles]:
+    """What the whole log says of a topic's table: by entry the files that are to be in it. Raises StorageError, LogDamaged."""
+    return without_replaced(by_topic(log.entries()).get(topic, []))
 
 
 def offset_ranges(files: Iterable[DataFile]) -> dict[str, list[list[int]]]:
@@ -118,6 +155,13 @@ class ChangeReporter:
 
 PATIENCE_MS: Final = 60_000
 """How long a table that refused is left alone."""
+
+
+def followed_to(store: ObjectStore, keys: Iterable[str], topics: Iterable[str]) -> int:
+    """The entry up to which the tables of all these topics have come, by the notes at `keys`. Raises LogDamaged, StorageError."""
+    wanted = list(topics)
+    noted = [read_positions(store, key) for key in keys]
+    return min((one.position_of(topic) for one in noted for topic in wanted), default=LAST_OFFSET)
 
 
 class TableWriter(Protocol):
@@ -257,13 +301,18 @@ TRIES: Final = 3
 
 @dataclass(slots=True)
 class ZeroCopy:
-    """Takes entries into the tables of one sink; `table` gives that of a topic, the same one each time."""
+    """Takes entries into the tables of one sink; `table` gives that of a topic, the same one each time.
+
+    `rebuild` is the command that puts a table right.
+    """
 
     table_planner: TablePlanner
     sink: str
     table: Callable[[str], GrowingTable]
     clock_ms: Callable[[], int]
     reporter: ChangeReporter
+    rebuild: str = "kafka-s3 delta rebuild"
+    _first_seen: dict[str, int] = field(default_factory=dict)
 
     def begin(self, topics: Sequence[str]) -> None:
         """Nothing is to be known of tables before there are files for them."""
@@ -275,41 +324,154 @@ class ZeroCopy:
     def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes the files of some entries of a topic; those of all earlier entries, too, where the table is not there yet."""
         state = self.table(topic).state()
-        if after < 0 or state is not None:
-            self._commit(topic, entries, state)
-            return
-        for batch in batches(log.entries(), entries[-1].version):
-            self._commit(topic, by_topic(batch).get(topic, []), self.table(topic).state())
+        if log.state.rewritten and self._needs_the_log(state, topic, entries, log):
+            self._take_all(topic, log, state)
+        elif after < 0 or state is not None:
+            self._take_in_turn(topic, entries, state)
+        else:
+            for batch in batches(log.entries(), entries[-1].version):
+                self._take_in_turn(topic, by_topic(batch).get(topic, []), self.table(topic).state())
 
-    def _commit(self, topic: str, entries: Sequence[EntryFiles], state: TableState | None) -> None:
-        """Commits, on a newer state where another writer was faster."""
+    def _needs_the_log(
+        self, state: TableState | None, topic: str, entries: Sequence[EntryFiles], log: CommitLog
+    ) -> bool:
+        """Whether later entries have to be known: where objects may be gone because others have taken their place.
+
+        None are gone that came while this process followed: their deletion waits for the table.
+        """
+        before = self._first_seen.setdefault(topic, log.state.version)
+        if state is None or state.position < 0:
+            return True
+        old = [file for one in entries if state.position < one.version <= before for file in one.files]
+        with ThreadPool(THREADS) as pool:
+            return not all(pool.each(lambda file: self.table_planner.store.head(file.key) is not None, old))
+
+    def _take_all(self, topic: str, log: CommitLog, state: TableState | None) -> None:
+        """Takes what the log says to its end, without the objects that others have taken the place of since.
+
+        A table that holds some of these gets one version. Any other gets several, of which the last says how far it has come: what is
+        there already is left out when it has to be repeated.
+        """
+        after = -1 if state is None else state.position
+        entries = by_topic(log.entries(after=after)).get(topic, [])
+        wanted, path = without_replaced(entries), self.table_planner.layout.path_of
+        held = set(self.table(topic).paths()) if state is not None else set()
+        gone = {path(topic, key) for one in entries for key in one.replaced}
+        here = {path(topic, file.key) for one in entries for file in one.files}
+        if lacking := gone - here - held:
+            raise self._refusal(topic, len(lacking), len(gone), wanted[-1].version)
+        gone &= held - {path(topic, file.key) for one in wanted for file in one.files}
+        if gone:
+            self._commit(topic, wanted, state, removed=sorted(gone))
+            return
+        for number, some in enumerate(portions := list(_portions(wanted))):
+            last = number == len(portions) - 1
+            state = state if number == 0 else self.table(topic).state()
+            self._commit(topic, some, state, removed=(), position=None if last else after)
+
+    def _take_in_turn(self, topic: str, entries: Sequence[EntryFiles], state: TableState | None) -> None:
+        """Takes entries of which no object is gone: those that only add in one version, each that replaces others in its own."""
+        for number, (_, some) in enumerate(groupby(entries, lambda one: one.version if one.swaps else -1)):
+            self._commit(topic, list(some), state if number == 0 else self.table(topic).state())
+
+    def _commit(
+        self,
+        topic: str,
+        entries: Sequence[EntryFiles],
+        state: TableState | None,
+        *,
+        removed: Sequence[str] | None = None,
+        position: int | None = None,
+    ) -> None:
+        """Commits, on a newer state where another writer was faster.
+
+        `removed` are the paths that leave the table, None: as the entries say. `position` is how far the table has come then, None: to
+        the last entry.
+        """
         for attempt in range(1, TRIES + 1):
             try:
-                self._commit_on(state, topic, entries)
+                self._commit_on(state, topic, entries, removed=removed, position=position)
                 return
             except TableUnavailable:
                 if attempt == TRIES:
                     raise
                 state = self.table(topic).state()
 
-    def _commit_on(self, state: TableState | None, topic: str, entries: Sequence[EntryFiles]) -> None:
-        table = self.table(topic)
+    def _commit_on(
+        self,
+        state: TableState | None,
+        topic: str,
+        entries: Sequence[EntryFiles],
+        *,
+        removed: Sequence[str] | None,
+        position: int | None,
+    ) -> None:
+        table, layout = self.table(topic), self.table_planner.layout
         entries = [one for one in entries if state is None or one.version > state.position]
         if not entries:
             return
         if state is not None and state.obstacles:
             raise TableRefused(f"{table.address} has {', '.join(state.obstacles)}. {table.remedy}")
-        files = [file for one in entries for file in one.files]
-        if state is not None and state.position < 0:  # someone else's table, which may hold some of the files
+        files, absent = [file for one in entries for file in one.files], set[str]()
+        if state is not None and (state.position < 0 or removed is not None):  # it may hold some of the files
             held = set(table.paths())
-            files = [file for file in files if self.table_planner.layout.path(file) not in held]
+            files = [file for file in files if layout.path(file) not in held]
+        elif entries[0].swaps:
+            removed, absent = self._swapped(topic, entries[0])
+            files = [file for file in files if file.key not in absent]
         modified = {file.key: one.committed_ms for one in entries for file in one.files}
         plan = self.table_planner.plan(state, files, modified_ms=modified)
-        note = note_of(self.sink, entries, plan)
-        commit = Commit(entries[-1].version, plan.files, note=note, at_ms=self.clock_ms())
+        if removed:
+            self._check_all_in(plan, topic)
+        plan.left_out |= dict.fromkeys(absent, "what it takes the place of is not in the table")
+        note, same = note_of(self.sink, entries, plan), bool(removed) and not any(one.erases for one in entries)
+        at = entries[-1].version if position is None else position
         self.reporter.report(topic, plan)
         if state is not None or plan.files:
+            commit = Commit(at, plan.files, removed or (), note, at_ms=self.clock_ms(), same_records=same)
             table.commit(state, plan, commit)
+
+    def _check_all_in(self, plan: TablePlan, topic: str) -> None:
+        """Raises TableRefused where records would leave the table with what is replaced, and not come back with what replaces it."""
+        for key, why in plan.left_out.items():
+            raise TableRefused(
+                f"{self.table(topic).address} would lose records: {key}, which takes the place of others, stays out: {why}. {self.rebuild} "
+                "puts the table right."
+            )
+
+    def _swapped(self, topic: str, entry: EntryFiles) -> tuple[list[str], set[str]]:
+        """The paths that leave the table, and the keys of objects that do not come in, as none of their originals is in the table.
+
+        Raises TableRefused where another writer has taken originals out of the table: their rows may be in files of its own.
+        """
+        held = set(self.table(topic).paths())
+        removed, absent = list[str](), set[str]()
+        for swap in entry.swaps:
+            paths = [self.table_planner.layout.path_of(topic, key) for key in swap.keys]
+            there = [path for path in paths if path in held]
+            if len(there) < len(paths) and (there or entry.erases):
+                raise self._refusal(topic, len(paths) - len(there), len(paths), entry.version)
+            removed += there
+            absent |= {swap.by} if not there else set()
+        return removed, absent
+
+    def _refusal(self, topic: str, lacking: int, of: int, version: int) -> TableRefused:
+        return TableRefused(
+            f"{self.table(topic).address} lacks {lacking} of the {of} files that entry {version} puts others in the place of: another "
+            f"writer has rewritten them. {self.rebuild} puts the table right."
+        )
+
+
+def _portions(entries: Sequence[EntryFiles]) -> Iterator[list[EntryFiles]]:
+    """The entries in groups of about `BATCH` files."""
+    held: list[EntryFiles] = []
+    for one in entries:
+        held.append(one)
+        if sum(len(some.files) for some in held) >= BATCH:
+            yield held
+            held = []
+    if held:
+        yield held
 
 
 class Catalog(Protocol):

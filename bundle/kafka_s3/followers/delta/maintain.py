@@ -21,7 +21,7 @@ from enum import StrEnum
 
 from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference
-from kafka_s3.followers.delta.follower import EntryFiles, by_topic
+from kafka_s3.followers.delta.follower import EntryFiles, by_topic, files_of_log
 from kafka_s3.followers.delta.planner import Commit, TableLayout, TablePlanner, TableState
 from kafka_s3.followers.delta.table import REMEDY, Table
 from kafka_s3.followers.progress import read_positions
@@ -34,7 +34,7 @@ REBUILD = "kafka-s3 delta rebuild puts it right."
 
 def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, topic: str) -> TableCheck:
     """Compares one topic's table. Raises StorageError, CommitError; what the table itself refuses is a finding."""
-    entries = by_topic(log.entries()).get(topic, [])
+    entries = files_of_log(log, topic)
     ours = {table_planner.layout.path(file): file for one in entries for file in one.files}
     found = TableCheck(topic, table.address, files=len(ours), records=sum(file.records for file in ours.values()))
     try:
@@ -57,7 +57,7 @@ def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, to
 
 def check_copy(log: CommitLog, store: ObjectStore, key: str, *, topic: str, name: str) -> TableCheck:
     """How far one table has come that Spark writes: what is in it only Spark can say. Raises StorageError, CommitError."""
-    entries = by_topic(log.entries()).get(topic, [])
+    entries = files_of_log(log, topic)
     files = [file for one in entries for file in one.files]
     position = read_positions(store, key).position_of(topic)
     found = TableCheck(topic, name, None, position, len(files), sum(file.records for file in files))
@@ -128,7 +128,7 @@ def rebuild(
     log: CommitLog, table_planner: TablePlanner, table: Table, *, topic: str, clock_ms: Callable[[], int]
 ) -> Rebuilt:
     """Makes a topic's table in place. Raises TableError, StorageError; ObjectMissing where the table would lose records."""
-    entries = by_topic(log.entries()).get(topic, [])
+    entries = files_of_log(log, topic)
     if not entries:
         return Rebuilt(topic)
     state = table.state()
@@ -256,6 +256,11 @@ class Maintenance:
             if state.obstacles:
                 raise TableRefused(
                     f"{table.address} has {', '.join(state.obstacles)}: delta-rs does not compact such tables."
+                )
+            if self.log.load().rewritten:
+                raise TableRefused(
+                    f"{table.address} follows a log with compactions or erasures: OPTIMIZE would put its objects into files that the log "
+                    "does not know, and the table could not follow the next of them. Use kafka-s3 compact, and --no-optimize here."
                 )
             table.compact()
             table.state()

@@ -33,6 +33,7 @@ from kafka_s3.engine.task.table_guard.columns import (
 from kafka_s3.model.errors import ObjectMissing, StorageError, TableRefused
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.process import ThreadPool
+from kafka_s3.objects.format import INFIX
 from kafka_s3.store.store import ObjectStore
 
 TAIL_BYTES: Final = 64 << 10
@@ -224,13 +225,17 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What becomes one version of the table: files in, paths out, up to log entry `position`; `note` is for the table's history."""
+    """What becomes one version of the table: files in, paths out, up to log entry `position`; `note` is for the table's history.
+
+    `same_records`: the files hold what those at the paths held, so that no reader sees a change.
+    """
 
     position: int
     files: Sequence[TableFile] = ()
     removed: Sequence[str] = ()
     note: Mapping[str, Any] = field(default_factory=dict)
     at_ms: int = 0
+    same_records: bool = False
 
 
 NULL: Final = "null"
@@ -258,7 +263,11 @@ class TableLayout:
 
     def path(self, file: DataFile) -> str:
         """The object's path in its table."""
-        return file.key.removeprefix(self.folder(file.topic))
+        return self.path_of(file.topic, file.key)
+
+    def path_of(self, topic: str, key: str) -> str:
+        """The path of an object of that key in the topic's table."""
+        return key.removeprefix(self.folder(topic))
 
     def directories(self, file: DataFile) -> dict[str, str]:
         """What the object's directories of the form `k=v` say. A directory of another form says nothing."""
@@ -309,6 +318,11 @@ class TableLayout:
 def in_table(file: DataFile) -> bool:
     """Whether an object belongs into a table: Parquet with values, not keys, headers, indexes, dead letters."""
     return file.role is Role.VALUE and file.format == "parquet"
+
+
+def is_named_as_in_table(key: str) -> bool:
+    """Whether an object of which no more than the key is known is one of those, by its extension."""
+    return key.endswith(".parquet") and not any(f"{infix}." in key.rpartition("/")[2] for infix in INFIX.values())
 
 
 THREADS: Final = 8

@@ -113,7 +113,7 @@ class Table:
             create_table_with_add_actions(
                 self.address,
                 Schema.from_json(columns.schema_string()),
-                [_add(file) for file in commit.files],
+                [_add(file, True) for file in commit.files],
                 mode="error",
                 partition_by=list(partition_by),
                 storage_options=dict(self._options()),
@@ -124,9 +124,10 @@ class Table:
         """Adds and removes files, on the state last read. Raises TableUnavailable where the sink's own entries went in beside it."""
         table = self._table
         with _errors(self.address):
-            removed = [RemoveAction(path, True, commit.at_ms) for path in commit.removed]
+            changes = not commit.same_records
+            removed = [RemoveAction(path, changes, commit.at_ms) for path in commit.removed]
             table.create_write_transaction(
-                [*map(_add, commit.files), *removed],
+                [*(_add(file, changes) for file in commit.files), *removed],
                 "append",
                 table.schema(),
                 list(table.metadata().partition_columns),
@@ -202,13 +203,13 @@ def _metadata(note: Mapping[str, Any]) -> dict[str, str]:
     return {"userMetadata": json.dumps(note, separators=(",", ":"))}
 
 
-def _add(file: TableFile) -> AddAction:
+def _add(file: TableFile, changes: bool) -> AddAction:
     return AddAction(
         path=file.path,
         size=file.size,
         partition_values=dict(file.partition),
         modification_time=file.modified_ms,
-        data_change=True,
+        data_change=changes,
         stats=file.stats,
     )
 

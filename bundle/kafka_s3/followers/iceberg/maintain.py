@@ -19,7 +19,7 @@ from pyiceberg.table import Table as PyTable
 
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference
-from kafka_s3.followers.delta.follower import EntryFiles, by_topic
+from kafka_s3.followers.delta.follower import EntryFiles, files_of_log
 from kafka_s3.followers.delta.planner import Commit, TablePlanner
 from kafka_s3.followers.iceberg.bucket_io import bucket_and_key
 from kafka_s3.followers.iceberg.manifests import read_manifests
@@ -36,7 +36,7 @@ _OURS: Final = re.compile(r"(snap-\d+-\d+-[0-9a-f-]{36}|[0-9a-f-]{36}-m\d+)\.avr
 
 def check_table(log: CommitLog, planner: TablePlanner, table: IcebergTable, *, topic: str) -> TableCheck:
     """Compares one topic's table. Raises StorageError, CommitError; what the table itself refuses is a finding."""
-    entries = by_topic(log.entries()).get(topic, [])
+    entries = files_of_log(log, topic)
     ours = {planner.layout.path(file): file for one in entries for file in one.files}
     found = TableCheck(topic, table.address, files=len(ours), records=sum(file.records for file in ours.values()))
     try:
@@ -116,7 +116,7 @@ def rebuild(
     log: CommitLog, planner: TablePlanner, table: IcebergTable, *, topic: str, clock_ms: Callable[[], int]
 ) -> Rebuilt:
     """Puts a topic's table right in one commit. Raises TableError, StorageError; ObjectMissing where the table would lose records."""
-    entries = by_topic(log.entries()).get(topic, [])
+    entries = files_of_log(log, topic)
     state = table.state()
     if state is not None and state.obstacles:
         raise TableRefused(f"{table.address} has {', '.join(state.obstacles)}. {REMEDY}")

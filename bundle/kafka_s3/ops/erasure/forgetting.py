@@ -45,8 +45,9 @@ from kafka_s3.ops.erasure.search import NONE, Found, Match, Search, live_files
 from kafka_s3.ops.erasure.subjects import Subjects
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, who
+from kafka_s3.run.wiring.delta import written_by_spark
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
-from kafka_s3.run.wiring.sink import compactor_of, has_tables
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 ERASURE: Final = "erasure"
@@ -333,10 +334,10 @@ def check_erasable(settings: Settings, subjects: Subjects) -> None:
     if is_block_gzip(settings):
         rule = "is a format whose readers find records by the names of files and their indexes."
         raise _refused("connector.class", settings.text("connector.class"), rule, "Erase such records by hand.")
-    if has_tables(settings):
-        key = "delta.enable" if settings.flag("delta.enable") else "iceberg.enable"
-        rule = "keeps tables over the objects, which do not follow an erasure yet."
-        raise _refused(key, "true", rule, "Erase in the table first (DELETE), and then without it.")
+    if settings.flag("delta.enable") and written_by_spark(settings):
+        rule = "keeps copies of the records, which no erasure of objects reaches."
+        remedy = "Erase there first (DELETE FROM the table), then here with delta.enable=false."
+        raise _refused("delta.writer", settings.text("delta.writer"), rule, remedy)
     if subjects.by_key and not settings.flag("store.kafka.keys"):
         rule = "is off, so that no object says the key of a record."
         raise _refused("store.kafka.keys", "false", rule, "Name a field of the value: --where 'customer.id = 42'.")

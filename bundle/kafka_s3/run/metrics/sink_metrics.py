@@ -16,8 +16,8 @@ from typing import Final
 
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.model.dead_letters import Stage
-from kafka_s3.model.files import counted
-from kafka_s3.model.protocols import Observer, RoundSummary, TopicBacklog
+from kafka_s3.model.files import Reason, counted
+from kafka_s3.model.protocols import Observer, RewriteSummary, RoundSummary, TopicBacklog
 from kafka_s3.model.timing import Durations, Requests, took
 
 
@@ -112,13 +112,18 @@ STATES: Final = Instrument(
     "kafka_s3_open_states_total", _COUNTER, "State objects that keep open files between two tasks, written."
 )
 STATE_BYTES: Final = Instrument("kafka_s3_open_state_bytes_total", _COUNTER, "Bytes of these state objects.")
+REWRITTEN: Final = Instrument("kafka_s3_rewritten_objects_total", _COUNTER, "Objects of compactions and erasures (`reason`): `result` is "
+                              "replaced or made in their place. They are no files of `kafka_s3_files_total`, and hold no other records.",
+                              ("sink", "reason", "result"))  # fmt: skip
+DELETED: Final = Instrument("kafka_s3_originals_deleted_total", _COUNTER, "Replaced objects that were deleted when their grace was over. "
+                            "The others replaced are still in the bucket.")  # fmt: skip
 MEMORY: Final = Instrument("kafka_s3_memory_bytes", _GAUGE, "Resident memory on the driver's machine: of the driver itself, of Java, of "
                            "the Python processes of tasks. What forked processes share counts in each.", ("process",))  # fmt: skip
 
 INSTRUMENTS: Final = (
     RECORDS, RECORDS_READ, FILES, BYTES, DEAD_LETTERS, LAG_RECORDS, LAG_SECONDS, OPEN_AGE, DELAY, UNREAD,
     CATCH_UP, CATCH_UP_RATE, PHASE, PROBLEMS, WARNINGS, LAST_ROUND,
-    ROUND, REQUESTS, FAILED, RETRIES, STATES, STATE_BYTES, MEMORY,
+    ROUND, REQUESTS, FAILED, RETRIES, STATES, STATE_BYTES, REWRITTEN, DELETED, MEMORY,
 )  # fmt: skip
 
 
@@ -184,8 +189,10 @@ class SinkMetrics(Observer):
         self._waiting: Mapping[str, TopicBacklog] = {}
         self._requests: Callable[[], Requests] = Requests
         self._heartbeat: Callable[[], Heartbeat | None] = lambda: None
-        for one in (RECORDS_READ, WARNINGS, RETRIES, STATES, STATE_BYTES):
+        for one in (RECORDS_READ, WARNINGS, RETRIES, STATES, STATE_BYTES, DELETED):
             self._counts[one, (sink,)] = 0  # there from the start, so that the first growth is seen
+        for reason in (Reason.COMPACTION, Reason.ERASURE):
+            self._count_rewrite(RewriteSummary(0, reason))
 
     def attach(self, heartbeat: Callable[[], Heartbeat], requests: Callable[[], Requests]) -> None:
         """Where to look for what no event brings: the heartbeat, and the requests that the driver has sent since the last look."""
@@ -221,6 +228,12 @@ class SinkMetrics(Observer):
             self._count_requests(done.requests)
         super().round_done(done)
 
+    def rewritten(self, done: RewriteSummary) -> None:
+        """Counted."""
+        with self._lock:
+            self._count_rewrite(done)
+        super().rewritten(done)
+
     def warned(self, text: str) -> None:
         """Counted."""
         with self._lock:
@@ -252,6 +265,12 @@ class SinkMetrics(Observer):
             self._observe(ROUND, took(seconds), str(phase))
         self._counts[STATES, (self._sink,)] = done.open_states
         self._counts[STATE_BYTES, (self._sink,)] = done.open_state_bytes
+
+    def _count_rewrite(self, done: RewriteSummary) -> None:
+        self._add(DELETED, done.deleted)
+        if done.reason:
+            self._add(REWRITTEN, done.replaced, done.reason, "replaced")
+            self._add(REWRITTEN, done.made, done.reason, "made")
 
     def _count_requests(self, requests: Requests) -> None:
         for operation, durations in requests.durations.items():

@@ -17,12 +17,13 @@ from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.followers import Follower
+from kafka_s3.engine.loop.rewrites import Followed, no_tables
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns, table_of
 from kafka_s3.followers.ddl.iceberg import CatalogTable
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
 from kafka_s3.followers.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
-from kafka_s3.followers.done_markers import DoneMarkers
+from kafka_s3.followers.done_markers import CompleteDirectories, write_marker
 from kafka_s3.followers.group_offsets import GroupOffsets
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.followers.notifications import Notifications, Notifier, SnsTopic, SqsQueue, Webhook
@@ -34,10 +35,11 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import group_of
 from kafka_s3.run.wiring.conversion import latest_schemas
 from kafka_s3.run.wiring.partitioning import bucket_names, directory
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
+    from kafka_s3.followers.compaction import Compactor
     from kafka_s3.followers.state import StateTables
     from kafka_s3.run.wiring.delta import Spark
     from kafka_s3.run.wiring.table_guard import OpenTables
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What followers are made with beside the settings; `spark` is that of Delta tables, `tables` those that are open,
-    `states` what keeps state tables.
+    `states` what keeps state tables. `look` makes the sink look for rewrites that are asked for.
     """
 
     brokers: Brokers
@@ -56,16 +58,35 @@ class Surroundings:
     spark: Spark | None = None
     tables: OpenTables | None = None
     states: StateTables | None = None
+    look: Callable[[], None] = lambda: None
 
 
 def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
     """The followers of a configuration, in the order in which they catch up."""
     makers = (
         _object_tags, _dead_letter_topic, _dead_letter_log, _glue_tables, _done_markers, _notifications, _delta_tables,
-        _iceberg_tables, _state_tables,
+        _iceberg_tables, _state_tables, _own_compaction,
     )  # fmt: skip
     found = [make(settings, around) for make in makers]
     return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
+
+
+def followed_by_tables(settings: Settings, store: ObjectStore) -> Followed:
+    """How far the tables of a sink have followed its log, as they noted it."""
+    keys = list[str]()
+    if settings.flag("delta.enable"):
+        from kafka_s3.run.wiring.delta import position_key
+
+        keys.append(position_key(settings))
+    if settings.flag("iceberg.enable"):
+        from kafka_s3.run.wiring.iceberg import iceberg_position_key
+
+        keys.append(iceberg_position_key(settings))
+    if not keys:
+        return no_tables
+    from kafka_s3.followers.delta.follower import followed_to
+
+    return lambda topics: followed_to(store, keys, topics)
 
 
 def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
@@ -133,7 +154,35 @@ def _done_markers(settings: Settings, around: Surroundings) -> Follower | None:
     marker = settings.text("done.marker.name")
     if not marker:
         return None
-    return DoneMarkers(marker, end_of_directory(settings), around.brokers, around.clock_ms, around.warn)
+    complete, end_of = write_marker(marker), end_of_directory(settings)
+    return CompleteDirectories(complete, end_of, around.brokers, around.clock_ms, around.warn)
+
+
+def _own_compaction(settings: Settings, around: Surroundings) -> Follower | None:
+    """What asks for the compaction of complete directories."""
+    if not settings.flag("compact.enable"):
+        return None
+    from kafka_s3.followers.compaction import COMPACTION, DirectoryCompaction  # loads pyarrow
+
+    target = settings.number("compact.target.bytes")
+    complete = DirectoryCompaction(
+        lambda: compactor_of(settings, around.store), target, target, around.warn, around.look
+    )
+    end_of = end_of_directory(settings)
+    return CompleteDirectories(complete, end_of, around.brokers, around.clock_ms, around.warn, COMPACTION)
+
+
+def compactor_of(settings: Settings, store: ObjectStore) -> Compactor:
+    """What makes one object from several of a sink's."""
+    from kafka_s3.followers.compaction import Compactor  # loads pyarrow
+
+    return Compactor(
+        store,
+        object_names(settings),
+        separator=settings.text("format.bytearray.separator").encode(),
+        part_size=settings.number("s3.part.size"),
+        width=max(settings.number("filename.offset.zero.pad.width"), 1),
+    )
 
 
 def _delta_tables(settings: Settings, around: Surroundings) -> Follower | None:

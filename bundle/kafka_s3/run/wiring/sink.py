@@ -22,7 +22,7 @@ from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
 from kafka_s3.model.timing import Backoff
 from kafka_s3.objects.block_gzip_form import position_in_bucket
-from kafka_s3.run.wiring.followers import Surroundings, followers_of, group_offsets
+from kafka_s3.run.wiring.followers import Surroundings, compactor_of, followed_by_tables, followers_of, group_offsets
 from kafka_s3.run.wiring.pipeline import (
     block_names,
     fingerprint,
@@ -35,7 +35,6 @@ from kafka_s3.run.wiring.pipeline import (
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.followers.compaction import Compactor
     from kafka_s3.followers.state import StateTables
     from kafka_s3.run.wiring.delta import Spark
     from kafka_s3.run.wiring.table_guard import OpenTables
@@ -60,8 +59,12 @@ def build_sink(
     """
     observer = observer or Observer()
     tables = _tables(settings, store, observer)
-    around = Surroundings(brokers, store, clock_ms, observer.follower_warned, spark, tables, states)
-    return Sink(
+
+    def look() -> None:
+        sink.rewrites.look()
+
+    around = Surroundings(brokers, store, clock_ms, observer.follower_warned, spark, tables, states, look)
+    sink = Sink(
         behaviour(settings),
         brokers=brokers,
         source=guard_of(settings, store, tables=tables)(source, store),
@@ -75,7 +78,9 @@ def build_sink(
         open_states=_open_states(settings, store, observer),
         data_keys=object_names(settings),
         background=background,
+        followed=followed_by_tables(settings, store),
     )
+    return sink
 
 
 def behaviour(settings: Settings) -> Behaviour:
@@ -145,19 +150,6 @@ def guard_of(settings: Settings, bucket: ObjectStore, *, tables: OpenTables | No
         return guarded(settings, source, store, bucket=bucket, tables=tables)
 
     return guard if has_tables(settings) else unguarded
-
-
-def compactor_of(settings: Settings, store: ObjectStore) -> Compactor:
-    """What makes one object from several of a sink's."""
-    from kafka_s3.followers.compaction import Compactor  # loads pyarrow
-
-    return Compactor(
-        store,
-        object_names(settings),
-        separator=settings.text("format.bytearray.separator").encode(),
-        part_size=settings.number("s3.part.size"),
-        width=max(settings.number("filename.offset.zero.pad.width"), 1),
-    )
 
 
 def merges_again(settings: Settings, store: ObjectStore) -> Remake:

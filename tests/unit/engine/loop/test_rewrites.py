@@ -14,8 +14,8 @@ from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_
 from kafka_s3.model.errors import StorageError, StorageUnavailable
 from kafka_s3.model.files import Role
 from kafka_s3.ops.positions import write_positions
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink import compactor_of
 from kafka_s3.store.faults import Fault, Moment, raising
 from kafka_s3.store.store import ObjectStore
 from tests.support.deaths import Died, strikes

@@ -17,8 +17,8 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
 from kafka_s3.model.files import Role
 from kafka_s3.ops.positions import write_positions
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink import compactor_of
 from kafka_s3.store.store import etag_of
 from tests.support.configurations import STATE
 from tests.support.interleaving import Process

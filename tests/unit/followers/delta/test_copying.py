@@ -11,6 +11,8 @@ import pytest
 
 from kafka_s3.connect.naming.table_names import TableName, TableNames, fault, normal_location
 from kafka_s3.engine.log.dead_letters import LetterSelection
+from kafka_s3.engine.log.fold import LogState
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.delta.copying import Append
@@ -21,7 +23,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.timing import iso_time
 from kafka_s3.ops.replay import make_replay
 from kafka_s3.run.wiring.delta import position_key
-from kafka_s3.run.wiring.pipeline import make_pipeline
+from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.faults import Fault, FaultyStore, Moment
 from kafka_s3.store.memory import MemoryStore
@@ -30,6 +32,7 @@ from tests.support.deaths import Died, strikes
 from tests.support.delta_world import PARQUET
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 from tests.support.observers import Warnings
+from tests.support.rewriting import ask_for_compaction
 
 SPARK = {"delta.writer": "spark", "delta.table.name": "main.raw.${topic}"}
 OTHER = TopicPartition("refunds", 0)
@@ -85,6 +88,9 @@ class CopyWorld:
 
     def numbers(self, name: str = "main.raw.orders") -> list[int]:
         return [row["n"] for row in self.tables.tables[name].rows]
+
+    def log_state(self) -> LogState:
+        return CommitLog(self.store, state_paths(self.settings), clock_ms=lambda: self.now).load()
 
     def appends(self) -> list[Append]:
         return self.tables.tables["main.raw.orders"].appends
@@ -305,3 +311,41 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 def test_locations_are_compared_whatever_their_spelling(one: str, same: str) -> None:
     assert normal_location(one) == normal_location(same)
     assert normal_location(one) != normal_location(same + "2")
+
+
+def test_a_compaction_appends_nothing_and_its_originals_wait_for_the_copy() -> None:
+    world = CopyWorld(**{"rewrite.grace.ms": "1000"})
+    world.start()
+    for n in range(0, 6, 2):
+        world.add(n, n + 1)
+        assert world.sink.poll_and_commit()
+    ask_for_compaction(world, world.store)
+    world.sink.rewrites.look()
+    assert world.sink.poll_and_commit()
+    appended = len(world.appends())
+    world.now += 61_000
+    assert world.sink.poll_and_commit()
+    world.add(6, 7)
+    assert world.sink.poll_and_commit()
+    assert world.numbers() == list(range(8))
+    assert len(world.appends()) == appended + 1
+    assert world.log_state().replaced == {}
+
+
+def test_a_copy_that_is_begun_behind_a_compaction_reads_what_took_the_place_of_others() -> None:
+    world = CopyWorld(**{"rewrite.grace.ms": "1000", "delta.enable": "false"})
+    world.start()
+    for n in range(0, 6, 2):
+        world.add(n, n + 1)
+        assert world.sink.poll_and_commit()
+    ask_for_compaction(world, world.store)
+    world.sink.rewrites.look()
+    assert world.sink.poll_and_commit()
+    world.now += 61_000
+    assert world.sink.poll_and_commit()
+    assert world.log_state().replaced == {}
+    world.configure(**{"delta.enable": "true"})
+    world.add(6, 7)
+    world.run()
+    assert sorted(world.numbers()) == list(range(8))
+    assert world.warnings.texts == []

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.table.snapshots import Snapshot
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced
 from kafka_s3.model.files import Reason
@@ -28,9 +30,11 @@ from tests.support.deaths import Died
 from tests.support.iceberg_world import IcebergWorld
 from tests.support.interleaving import Fate, Interleaving, Process, closing
 from tests.support.memory_world import START_MS
+from tests.support.rewriting import ask_for_compaction
 
 MOST_DRIVERS = 3
 SEEDS = 8
+COMPACTED_SEEDS = 4
 NIGHTLY_SEEDS = 400
 _turn = threading.local()
 
@@ -74,7 +78,9 @@ def _reading_footer(process: Process) -> bool:
 
 @pytest.fixture(autouse=True)
 def _turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for where in ("engine.log.log.PUBLISH_THREADS", "followers.delta.planner.THREADS", "followers.delta.guard.THREADS"):
+    for where in ("engine.log.log.PUBLISH_THREADS", "followers.delta.planner.THREADS", "followers.delta.guard.THREADS",
+        "followers.delta.follower.THREADS", "engine.loop.rewrites.THREADS", "followers.compaction.FETCHES",
+    ):  # fmt: skip
         monkeypatch.setattr(f"kafka_s3.{where}", 1)
     event.listen(Engine, "before_cursor_execute", _statement)
     event.listen(Session, "after_commit", _committed)
@@ -173,7 +179,7 @@ class Case:
 
     def _judge(self) -> None:
         assert isinstance(self.world.store, MemoryStore)
-        files = [file.key for entry in self.world.log().entries() for file in entry.files]
+        files = live_objects(self.world.log().entries())
         assert Counter(row["n"] for row in self.world.rows()) == Counter(range(self.sent))
         assert self.world.log().load().totals.written == self.sent
         held = [task.file.file_path for task in self.world.table().scan().plan_files()]
@@ -186,9 +192,59 @@ class Case:
         assert entries == sorted(set(entries)), "an entry came twice, or out of order"
 
 
+class CompactedCase(Case):
+    """As that; somebody compacts meanwhile, and originals are deleted soon."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        super().__init__(seed, folder)
+        self.world.configure(rewrite__grace__ms="30000")
+
+    def _time(self) -> None:
+        super()._time()
+        target = self.run.draw.choice([700, 1100, 1 << 20])  # large ones are refused where files have other columns
+
+        def ask(process: Process) -> None:
+            ask_for_compaction(self.world, process.store, target=target)
+
+        self.run.start(self.world.store, ask)
+
+    def _drained(self) -> None:
+        for _ in range(3):
+            self._time()
+            super()._drained()
+        self._time()
+        self.run.to_the_end()
+        for _ in range(3):
+            super()._drained()
+
+    def _judge(self) -> None:
+        super()._judge()
+        assert isinstance(self.world.store, MemoryStore)
+        there = {f"s3://bucket/{key}" for key in self.world.store.objects if key.endswith(".parquet")}
+        held = {task.file.file_path for task in self.world.table().scan().plan_files()}
+        assert held <= there
+        assert self.world.log().load().replaced == {}
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_interleaving_of_drivers_puts_a_record_into_the_table_twice_or_not_at_all(seed: int, tmp_path: Path) -> None:
     Case(seed, tmp_path).play()
+
+
+@pytest.mark.parametrize("seed", range(COMPACTED_SEEDS))
+def test_no_interleaving_of_drivers_and_compactions_does(seed: int, tmp_path: Path) -> None:
+    CompactedCase(seed, tmp_path).play()
+
+
+def test_schedules_of_compactions_do_swap(tmp_path: Path) -> None:
+    case = CompactedCase(1, tmp_path)
+    case.play()
+    swaps = [snapshot for snapshot in case.world.table().metadata.snapshots if _operation(snapshot) == "replace"]
+    assert len(swaps) > 1
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return "" if snapshot.summary is None else snapshot.summary.operation.value
 
 
 @pytest.mark.nightly
@@ -198,7 +254,7 @@ def test_no_interleaving_of_many_more_does(first: int, tmp_path: Path) -> None:
     for seed in range(first, min(first + 20, NIGHTLY_SEEDS)):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        Case(seed, folder).play()
+        (CompactedCase if seed % 2 else Case)(seed, folder).play()
 
 
 def test_runs_begin_at_a_time_of_their_own(tmp_path: Path) -> None:

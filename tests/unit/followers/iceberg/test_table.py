@@ -17,8 +17,6 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertRefSnapshotId
 
 from kafka_s3.connect.naming.field_ids import field_id
-from kafka_s3.engine.log.entry import EntryKind
-from kafka_s3.followers.delta.follower import KNOWN_KINDS, by_topic
 from kafka_s3.followers.delta.planner import Commit, TablePlan
 from kafka_s3.followers.iceberg.maintain import check_table, rebuild
 from kafka_s3.followers.iceberg.table import IcebergTable
@@ -343,11 +341,3 @@ def test_a_catalog_that_is_not_there_holds_up_the_tables_alone(world: IcebergWor
     world.now += 61_000
     world.run()
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
-
-
-def test_a_kind_of_entry_that_tables_do_not_know_is_refused(world: IcebergWorld) -> None:
-    entry = next(iter(world.log().entries()))
-    for kind in set(EntryKind) - KNOWN_KINDS:
-        object.__setattr__(entry, "kind", kind)
-        with pytest.raises(TableRefused, match="Upgrade kafka-s3"):
-            by_topic([entry])

@@ -22,6 +22,7 @@ from kafka_s3.model.offsets import OffsetSet
 from kafka_s3.ops.compaction import compaction_of
 from kafka_s3.ops.erasure.forgetting import Forgetting, NotReady, Searched
 from kafka_s3.ops.erasure.reach import unreached
+from kafka_s3.ops.erasure.search import Found
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.explain.answer import Outcome
 from kafka_s3.ops.explain.inquiry import explain
@@ -410,8 +411,47 @@ def test_objects_that_count_no_more_and_other_places_are_named_with_commands() -
     assert any("list-object-versions" in command and "dead-letters" in command for command in commands)
 
 
-def test_keys_that_were_never_written_and_tables_are_refused() -> None:
+def test_keys_that_were_never_written_and_copies_of_spark_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"store\.kafka\.keys"):
         forgetting(filled(), None, "anna")
-    with pytest.raises(ConfigError, match="do not follow an erasure"):
-        forgetting(World({"flush.size": "3", **KINDS["parquet"], "delta.enable": "true"}))
+    copies = {"delta.enable": "true", "delta.writer": "spark", "delta.table.name": "main.raw.orders"}
+    with pytest.raises(ConfigError, match=r"delta\.writer.*keeps copies of the records"):
+        forgetting(World({"flush.size": "3", **KINDS["parquet"], **copies}))
+
+
+@pytest.mark.parametrize(
+    ("format_", "where"), [("delta", "Delta's own logs"), ("iceberg", "Metadata of Iceberg tables")]
+)
+def test_bounds_that_a_table_keeps_of_replaced_files_are_named_with_a_command(format_: str, where: str) -> None:
+    catalog = {"iceberg.catalog.type": "sql", "iceberg.catalog.uri": "sqlite:///x.db"} if format_ == "iceberg" else {}
+    world = World({"flush.size": "3", **KINDS["parquet"], f"{format_}.enable": "true", **catalog})
+    places = unreached(world.settings, Searched(0, Found()), topics=["orders"], now_ms=world.now)
+    (place,) = [one for one in places if one.text.startswith(where)]
+    assert place.commands[0].startswith(f"kafka-s3 {format_} ")
+
+
+def test_raw_bytes_and_headers_leave_with_the_keys_of_their_records() -> None:
+    raw = {
+        "format.class": "io.confluent.connect.s3.format.bytearray.ByteArrayFormat",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "format.bytearray.separator": "||", **KEYS,
+        "store.kafka.headers": "true", "headers.format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    }  # fmt: skip
+    world = World({"flush.size": "3", "rewrite.grace.ms": str(GRACE_MS), **raw})
+    world.start()
+    for offset, who in enumerate(WHO):
+        headers = (("by", who.encode()), ("n", str(offset).encode()))
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, who.encode(), f"{offset} of {who}".encode(), headers))
+    assert world.sink.poll_and_commit()
+    world.now += 2 * MINUTE_MS
+    searched, entry = forget(world, None, "anna")
+    assert (searched.found.records, searched.found.objects) == (5, 9)
+    assert entry.erased == {ORDERS: OffsetSet.of(ANNAS)}
+    assert [str(one) for one in audited(world).findings] == []
+    until_originals_are_gone(world)
+    assert_nothing_is_left_of(world, "anna")
+    live = sorted(live_objects(world.entries()).values(), key=lambda one: one.file.first_offset)
+    counts = {role: sum(one.file.records for one in live if one.file.role is role) for role in Role}
+    assert counts[Role.VALUE] == counts[Role.KEY] == counts[Role.HEADER] == len(OTHERS)
+    values = b"".join(world.store.objects[one.file.key] for one in live if one.file.role is Role.VALUE)
+    assert values == b"".join(f"{n} of {WHO[n]}||".encode() for n in OTHERS)

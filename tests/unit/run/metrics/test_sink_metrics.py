@@ -17,6 +17,7 @@ from kafka_s3.run.metrics.exporters import prometheus_registry
 from kafka_s3.run.metrics.sink_metrics import Sample, SinkMetrics, memory_samples
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
+from tests.support.rewriting import ask_for_compaction
 
 HOURLY = {
     "partitioner.class": "io.confluent.connect.storage.partitioner.HourlyPartitioner", "locale": "en", "timezone": "UTC",
@@ -145,3 +146,24 @@ def test_how_long_a_sink_needs_to_catch_up_is_a_metric(catch_up: CatchUp | None,
     assert found.get("kafka_s3_catch_up_seconds{}") == seconds
     rate = 0 if catch_up is None else catch_up.arriving_per_s
     assert found.get("kafka_s3_catch_up_records_per_second{arriving}") == rate
+
+
+def test_rewrites_count_apart_from_what_was_written() -> None:
+    world = world_of(2, **{"rewrite.grace.ms": "1000"})
+    metrics = metered(world)
+    world.add(range(8))
+    assert world.sink.poll_and_commit()
+    ask_for_compaction(world, world.store)
+    world.sink.rewrites.look()
+    assert world.sink.poll_and_commit()
+    found = read(metrics)
+    assert found["kafka_s3_rewritten_objects_total{compaction,replaced}"] == 4
+    assert found["kafka_s3_rewritten_objects_total{compaction,made}"] == 1
+    assert found["kafka_s3_rewritten_objects_total{erasure,replaced}"] == 0
+    assert found["kafka_s3_originals_deleted_total{}"] == 0
+    world.now += 1000
+    assert world.sink.poll_and_commit()
+    found = read(metrics)
+    assert found["kafka_s3_originals_deleted_total{}"] == 4
+    assert found["kafka_s3_files_total{flush.size,orders}"] == 4
+    assert found["kafka_s3_records_total{orders,written}"] == 8

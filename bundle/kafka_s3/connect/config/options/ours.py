@@ -227,6 +227,12 @@ FOLLOWERS: Final = (
     Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
            "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "
            "committed. Needs a time partitioner and `timestamp.extractor=Record`. Blank: none.", _GROUP),
+    Option("compact.enable", Type.BOOLEAN, "false", "Put the small files of each directory of a time together when it is complete, as "
+           "`kafka-s3 compact` does at any time: its time is over, and every topic-partition has committed a later record, or has none "
+           "that is not committed. Needs a time partitioner and `timestamp.extractor=Record`, and the right to delete. Until "
+           "`rewrite.grace.ms` is over a listing shows the records twice.", _GROUP),
+    Option("compact.target.bytes", Type.LONG, "26214400", "About how large an object becomes with `compact.enable`, at most a third of "
+           "`writer.memory.bytes`. Files that find no neighbour to share so much with are left alone.", _GROUP, valid=Range(1)),
     Option("notification.class", Type.STRING, "", "Who gets a message for each commit: `webhook`, `sns`, `sqs`, or the name of "
            "an entry point of the group `kafka_s3.notifications`: a callable taking the settings and returning an object with "
            "`send(message)`. Blank: nobody.", _GROUP),

@@ -214,6 +214,7 @@ def _tombstones_are_records(settings: Settings) -> Iterator[Problem]:
 
 GLUE: Final = "glue.database.name"
 MARKER: Final = "done.marker.name"
+COMPACT: Final = "compact.enable"
 NOTIFIER: Final = "notification.class"
 WITH_COLUMNS: Final = ("parquet", "avro", "json")
 BY_TIME: Final = ("time", "daily", "hourly")
@@ -235,6 +236,21 @@ def _markers_need_record_times(settings: Settings) -> Iterator[Problem]:
     if settings.text(MARKER) and not known:
         rule = "needs directories by the records' own times: the log knows no others."
         yield problem(MARKER, rule, "Take a time partitioner with timestamp.extractor=Record, or leave it out.")
+
+
+def _own_compaction_knows_directories(settings: Settings) -> Iterator[Problem]:
+    known = settings.text("partitioner.class") in BY_TIME and settings.text("timestamp.extractor") == "Record"
+    if settings.flag(COMPACT) and not known:
+        rule = "needs directories by the records' own times, to know when one is complete."
+        remedy = "Take a time partitioner with timestamp.extractor=Record, or run kafka-s3 compact by a clock."
+        yield problem(COMPACT, rule, remedy)
+
+
+def _own_compaction_has_memory(settings: Settings) -> Iterator[Problem]:
+    most = settings.number("writer.memory.bytes") // 3
+    if settings.flag(COMPACT) and settings.number("compact.target.bytes") > most:
+        rule = "is above a third of writer.memory.bytes: originals, object and proof are in memory together."
+        yield problem("compact.target.bytes", rule, "Set it lower, or writer.memory.bytes higher.")
 
 
 def _markers_are_passed_over(settings: Settings) -> Iterator[Problem]:
@@ -276,5 +292,7 @@ PROBLEMS: Final = (
     Rule((GLUE, "directory.delim"), _glue_needs_folders),
     Rule((MARKER, "partitioner.class", "timestamp.extractor"), _markers_need_record_times),
     Rule((MARKER,), _markers_are_passed_over),
+    Rule((COMPACT, "partitioner.class", "timestamp.extractor"), _own_compaction_knows_directories),
+    Rule((COMPACT, "compact.target.bytes", "writer.memory.bytes"), _own_compaction_has_memory),
     Rule((NOTIFIER, "notification.target"), _notifications_are_taken),
 )

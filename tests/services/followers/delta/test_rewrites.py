@@ -1,0 +1,193 @@
+"""A Delta table has each record once while objects take the place of others, whoever dies meanwhile; delta-rs is the judge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.followers.delta import follower
+from kafka_s3.followers.delta.maintain import Chores, Maintenance, MaintenanceStep, check_table, rebuild
+from kafka_s3.model.errors import TableRefused
+from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.subjects import subjects_of
+from kafka_s3.run.wiring.delta import intake_of, table_layout, tables_of
+from kafka_s3.store.faults import Moment
+from kafka_s3.testing.services.s3 import EmbeddedS3
+from tests.support.deaths import Died, strikes
+from tests.support.delta_world import TableWorld
+from tests.support.memory_world import ORDERS
+from tests.support.rewriting import ask_for_compaction
+
+GRACE_MS = 3_600_000
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
+    """Three objects of two records each, in three entries."""
+    world = TableWorld(objects, own_bucket, **{"rewrite.grace.ms": str(GRACE_MS)})
+    world.start()
+    more(world, 6)
+    return world
+
+
+def more(world: TableWorld, until: int) -> None:
+    for n in range(len(world.kafka.records[ORDERS]), until, 2):
+        world.add({"n": n}, {"n": n + 1})
+        assert world.sink.poll_and_commit()
+
+
+def later(world: TableWorld, ms: int = MINUTE_MS) -> None:
+    world.now += ms
+    world.sink.rewrites.notice(str(world.now))
+    assert world.sink.poll_and_commit()
+
+
+def parquet(world: TableWorld) -> list[str]:
+    keys = [info.key for info in world.store.list("topics/orders/") if "_delta_log" not in info.key]
+    return sorted(f"s3://{world.bucket}/{key}" for key in keys)
+
+
+def numbers(world: TableWorld) -> list[int]:
+    return [row["n"] for row in world.rows()]
+
+
+def rewrites(world: TableWorld) -> list[CommitEntry]:
+    return [entry for entry in world.log().entries() if entry.kind is EntryKind.REWRITE]
+
+
+def assert_agrees(world: TableWorld, until: int) -> None:
+    assert numbers(world) == list(range(until))
+    table = tables_of(world.settings, world.store)("orders")
+    found = check_table(world.log(), intake_of(world.settings, world.store), table, topic="orders")
+    assert found.findings == []
+
+
+def changes(world: TableWorld, version: int) -> list[tuple[str, bool]]:
+    found: list[tuple[str, dict[str, Any]]] = [
+        (kind, one[kind]) for one in world.actions(version) for kind in ("add", "remove") if kind in one
+    ]
+    return [(kind, action["dataChange"]) for kind, action in found]
+
+
+def test_a_compaction_is_one_version_that_changes_no_data_and_names_its_entry(world: TableWorld) -> None:
+    ask_for_compaction(world, world.store)
+    later(world)
+    (entry,) = rewrites(world)
+    version = world.table().version()
+    assert sorted(changes(world, version)) == [("add", False), *[("remove", False)] * 3]
+    [txn] = [one["txn"] for one in world.actions(version) if "txn" in one]
+    assert (txn["appId"], txn["version"]) == ("kafka-s3-orders", entry.version)
+    assert_agrees(world, 6)
+    assert len(parquet(world)) == 4
+    later(world, GRACE_MS)
+    assert parquet(world) == world.table().file_uris()
+    more(world, 8)
+    assert_agrees(world, 8)
+
+
+@pytest.mark.parametrize(
+    ("verb", "key", "moment", "nth"),
+    [
+        ("put_new", "0000000006.json", Moment.AFTER, 1),
+        ("complete_upload", "0000000005.", Moment.AFTER, 1),
+        ("get_range", "0000000005.", Moment.BEFORE, 1),
+        ("put", "followers/delta", Moment.BEFORE, 2),
+        ("delete", "/rewrites/", Moment.BEFORE, 1),
+    ],
+    ids=["after the entry", "after the upload", "before the table", "after the table", "before the request is gone"],
+)
+def test_a_death_on_the_way_into_the_table_neither_loses_nor_doubles_a_record(
+    world: TableWorld, verb: str, key: str, moment: Moment, nth: int
+) -> None:
+    ask_for_compaction(world, world.store)
+    assert world.log().load().version == 4
+    world.start([strikes(verb, key, moment, nth)])
+    with pytest.raises(Died):
+        world.sink.poll_and_commit()
+    world.start()
+    later(world)
+    assert_agrees(world, 6)
+    added = [one["add"]["path"] for n in range(world.table().version() + 1) for one in world.actions(n) if "add" in one]
+    assert len(added) == len(set(added)) == 4
+    later(world, GRACE_MS)
+    assert parquet(world) == world.table().file_uris()
+    assert_agrees(world, 6)
+
+
+def test_a_table_that_is_switched_on_behind_a_compaction_is_made_in_steps_that_can_be_repeated(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "BATCH", 2)
+    for info in list(world.store.list("topics/orders/_delta_log/")):
+        world.store.delete(info.key)
+    world.configure(**{"delta.enable": "false"})
+    world.start()
+    ask_for_compaction(world, world.store)
+    later(world)
+    later(world, GRACE_MS)
+    more(world, 14)
+    world.configure(**{"delta.enable": "true"})
+    with pytest.raises(Died):
+        world.start([strikes("put", "followers/delta", Moment.BEFORE)])
+    world.run()
+    assert_agrees(world, 14)
+    assert world.table().version() > 0
+    assert sorted(world.table().file_uris()) == parquet(world)
+    assert world.warnings.texts == []
+
+
+def test_optimize_is_refused_where_the_log_compacts_and_the_other_chores_are_done(world: TableWorld) -> None:
+    ask_for_compaction(world, world.store)
+    later(world)
+    work = Maintenance(world.store, world.log(), table_layout(world.settings))
+    table = tables_of(world.settings, world.store)("orders")
+    with pytest.raises(TableRefused, match="Use kafka-s3 compact, and --no-optimize here"):
+        work.run(table, Chores({MaintenanceStep.OPTIMIZE, MaintenanceStep.VACUUM}, 0), topic="orders")
+    done = work.run(table, Chores({MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS}, 0), topic="orders")
+    assert done is not None
+    assert done.deleted == 3
+    later(world, GRACE_MS)
+    assert_agrees(world, 6)
+
+
+def test_forgotten_records_leave_the_table_in_a_version_that_changes_data(world: TableWorld) -> None:
+    world.now += 3 * MINUTE_MS  # the driver is gone
+    work = Forgetting(world.settings, world.store, subjects_of(None, "n = 3", None), lambda: world.now, pytest.fail)
+    assert len(list(work.run(work.search()))) == 1
+    world.run()
+    assert numbers(world) == [0, 1, 2, 4, 5]
+    assert sorted(changes(world, world.table().version())) == [("add", True), ("remove", True)]
+    later(world, GRACE_MS)
+    assert len(parquet(world)) == 3
+
+
+def test_a_file_of_which_nothing_is_left_goes_out_of_the_table(world: TableWorld) -> None:
+    world.now += 3 * MINUTE_MS
+    for n in (2, 3):
+        work = Forgetting(
+            world.settings, world.store, subjects_of(None, f"n = {n}", None), lambda: world.now, pytest.fail
+        )
+        assert len(list(work.run(work.search()))) == 1
+    world.run()
+    assert numbers(world) == [0, 1, 4, 5]
+    assert len(world.table().file_uris()) == 2
+
+
+def test_a_table_that_was_compacted_by_others_in_part_waits_for_a_rebuild_and_its_originals_stay(
+    world: TableWorld,
+) -> None:
+    table = world.table()
+    table.delete("n = 3")
+    ask_for_compaction(world, world.store)
+    later(world)
+    assert "kafka-s3 delta rebuild puts the table right" in world.warnings.texts[-1]
+    later(world, 2 * GRACE_MS)
+    assert numbers(world) == [0, 1, 2, 4, 5]
+    mine = tables_of(world.settings, world.store)("orders")
+    rebuild(world.log(), intake_of(world.settings, world.store), mine, topic="orders", clock_ms=lambda: world.now)
+    later(world)
+    later(world)
+    assert_agrees(world, 6)
