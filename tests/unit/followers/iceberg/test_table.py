@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -453,3 +454,17 @@ def test_a_catalog_that_is_not_there_holds_up_the_tables_alone(world: IcebergWor
     world.now += 61_000
     world.run()
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_hive_catalog_without_its_package_is_refused_with_the_package_named(
+    world: IcebergWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [one for one in sys.modules if one.split(".")[0] in ("hive_metastore", "thrift")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "pyiceberg.catalog.hive", raising=False)
+    monkeypatch.setitem(sys.modules, "thrift", None)
+    world.configure(**{"iceberg.catalog.type": "hive", "iceberg.catalog.uri": "thrift://metastore:9083"})
+    with pytest.raises(
+        TableRefused, match=r"iceberg\.catalog\.type=hive needs thrift.*: pip install 'pyiceberg\[hive\]'"
+    ):
+        opened(world).state()
