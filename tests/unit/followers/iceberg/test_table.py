@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +14,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update import AssertRefSnapshotId
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+    write_manifest_list,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
+from pyiceberg.typedef import Record
 
 from kafka_s3.connect.naming.field_ids import field_id
 from kafka_s3.followers.delta.planner import Commit, TablePlan
 from kafka_s3.followers.iceberg.maintain import check_table, rebuild
-from kafka_s3.followers.iceberg.table import IcebergTable
+from kafka_s3.followers.iceberg.manifests import read_manifests
+from kafka_s3.followers.iceberg.table import IcebergTable, made
 from kafka_s3.model.errors import TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
@@ -233,8 +248,8 @@ def rewritten(world: IcebergWorld, *, lost: int = 0) -> tuple[IcebergTable, Tabl
     assert isinstance(world.store, MemoryStore)
     table, planner = opened(world), iceberg_planner(world.settings, world.store)
     state = table.state()
-    (entry,) = (one for one in world.log().entries() if one.files)
-    one = pa.concat_tables(pq.read_table(io.BytesIO(world.store.objects[key])) for key in objects(world))
+    entry = next(one for one in world.log().entries() if one.files)
+    one = pa.concat_tables(pq.read_table(io.BytesIO(world.store.objects[key])) for key in objects(world)[:2])
     content = io.BytesIO()
     pq.write_table(one.slice(lost), content)
     first = entry.files[0]
@@ -299,6 +314,104 @@ def test_a_table_that_was_rolled_back_is_reported_and_put_right_by_a_rebuild(wor
     assert check_table(world.log(), planner, table, topic="orders").findings == []
 
 
+def test_a_table_that_another_writer_compacted_goes_on_with_each_record_once(world: IcebergWorld) -> None:
+    table = world.table()
+    table.overwrite(table.scan().to_arrow())
+    world.add({"n": 4}, {"n": 5})
+    world.run()
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+    assert world.warnings.texts == []
+    found = check_table(world.log(), iceberg_planner(world.settings, world.store), opened(world), topic="orders")
+    assert (found.findings, found.rewritten) == ([], 2)
+
+
+def test_a_table_that_was_replaced_is_reported_and_put_right_by_a_rebuild(world: IcebergWorld) -> None:
+    """As `CREATE OR REPLACE TABLE` does: the same table and properties, and an empty snapshot without a parent."""
+    table, snapshot = world.table(), world.table().current_snapshot()
+    assert snapshot is not None
+    number, sequence = table.metadata.new_snapshot_id(), table.metadata.next_sequence_number()
+    where = f"{table.location()}/metadata/snap-replaced.avro"
+    with write_manifest_list(2, table.io.new_output(where), number, None, sequence, "deflate") as listing:
+        listing.add_manifests([])
+    empty = {"snapshot_id": number, "parent_snapshot_id": None, "sequence_number": sequence, "manifest_list": where}
+    become(table, snapshot.model_copy(update={**empty, "summary": Summary(operation=Operation.APPEND)}))
+    world.add({"n": 4}, {"n": 5})
+    world.run()
+    assert any("none of its snapshots is the sink's own" in text for text in world.warnings.texts)
+    assert [row["n"] for row in world.rows()] == [4, 5]
+    planner = iceberg_planner(world.settings, world.store)
+    rebuild(world.log(), planner, opened(world), topic="orders", clock_ms=lambda: world.now)
+    assert [row["n"] for row in world.rows()] == list(range(6))
+
+
+class DeleteManifest(ManifestWriterV2):
+    """A manifest of delete files, which pyiceberg reads and does not write."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def delete_first_row_by_position(world: IcebergWorld) -> None:
+    """As engines with merge-on-read do: a file that names a data file and the place of a row."""
+    table, content, place = world.table(), io.BytesIO(), "s3://bucket/iceberg/kafka/orders/data/deletes.parquet"
+    metadata, snapshot = table.metadata, table.current_snapshot()
+    assert snapshot is not None
+    path = f"s3://bucket/{objects(world)[0]}"
+    pq.write_table(pa.table({"file_path": [path], "pos": pa.array([0], pa.int64())}), content)
+    with table.io.new_output(place).create() as stream:
+        stream.write(content.getvalue())
+    number, sequence = metadata.new_snapshot_id(), metadata.next_sequence_number()
+    file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES, file_path=place, file_format=FileFormat.PARQUET, partition=Record("0"),
+        record_count=1, file_size_in_bytes=content.tell(), column_sizes=None, value_counts=None, null_value_counts=None,
+        nan_value_counts=None, lower_bounds=None, upper_bounds=None, key_metadata=None, split_offsets=None, equality_ids=None,
+        sort_order_id=None,
+    )  # fmt: skip
+    entry = ManifestEntry.from_args(
+        status=ManifestEntryStatus.ADDED, snapshot_id=number, sequence_number=None, file_sequence_number=None, data_file=file
+    )  # fmt: skip
+    output = table.io.new_output(f"{metadata.location}/metadata/deletes.avro")
+    with DeleteManifest(table.spec(), table.schema(), output, number, "deflate") as writer:
+        writer.add_entry(entry)
+    where = f"{metadata.location}/metadata/snap-deletes.avro"
+    with write_manifest_list(
+        2, table.io.new_output(where), number, snapshot.snapshot_id, sequence, "deflate"
+    ) as listing:
+        listing.add_manifests([*read_manifests(table.io, snapshot), writer.to_manifest_file()])
+    newer = snapshot.model_copy(
+        update={
+            "snapshot_id": number, "parent_snapshot_id": snapshot.snapshot_id, "sequence_number": sequence, "manifest_list": where,
+            "timestamp_ms": metadata.last_updated_ms, "summary": Summary(operation=Operation.DELETE),
+        }
+    )  # fmt: skip
+    become(table, newer)
+
+
+def become(table: Table, snapshot: Snapshot) -> None:
+    """A commit by another engine, which makes this snapshot the table's newest."""
+    main = {"ref_name": "main", "type": SnapshotRefType.BRANCH, "snapshot_id": snapshot.snapshot_id}
+    table.catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=snapshot), made(SetSnapshotRefUpdate, **main)))
+
+
+def test_rows_that_delete_files_of_another_writer_take_out_stay_out_and_a_rewrite_is_refused(
+    world: IcebergWorld,
+) -> None:
+    """They would come back with the files that a rewrite adds; entries that only add go on."""
+    delete_first_row_by_position(world)
+    assert [row["n"] for row in world.rows()] == [1, 2, 3]
+    world.add({"n": 4}, {"n": 5})
+    world.run()
+    assert [row["n"] for row in world.rows()] == [1, 2, 3, 4, 5]
+    table, plan, commit = rewritten(world)
+    with pytest.raises(TableRefused, match="has delete files of another writer"):
+        table.commit(table.state(), plan, commit)
+    assert [row["n"] for row in world.rows()] == [1, 2, 3, 4, 5]
+
+
 def test_a_rebuild_takes_files_of_others_out(world: IcebergWorld) -> None:
     world.table().delete("n = 3")
     table, planner = opened(world), iceberg_planner(world.settings, world.store)
@@ -341,3 +454,17 @@ def test_a_catalog_that_is_not_there_holds_up_the_tables_alone(world: IcebergWor
     world.now += 61_000
     world.run()
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_hive_catalog_without_its_package_is_refused_with_the_package_named(
+    world: IcebergWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [one for one in sys.modules if one.split(".")[0] in ("hive_metastore", "thrift")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "pyiceberg.catalog.hive", raising=False)
+    monkeypatch.setitem(sys.modules, "thrift", None)
+    world.configure(**{"iceberg.catalog.type": "hive", "iceberg.catalog.uri": "thrift://metastore:9083"})
+    with pytest.raises(
+        TableRefused, match=r"iceberg\.catalog\.type=hive needs thrift.*: pip install 'pyiceberg\[hive\]'"
+    ):
+        opened(world).state()
