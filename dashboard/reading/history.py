@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -20,6 +20,7 @@ from kafka_s3.engine.log.entry import read_entry
 from kafka_s3.engine.log.history import Tables, known_stretches, tables_or_none
 from kafka_s3.engine.log.reading import Stretch
 from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.followers.state import StateNote, state_notes
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.store.store import ObjectStore
 from reading.background import PAGES_FIRST, Background
@@ -113,6 +114,7 @@ class Snapshot:
     stored: StoredConfig | str | None = None
     notes: tuple[NotedSettings, ...] | str = ()
     tables: Noted = field(default_factory=dict)
+    states: Mapping[str, StateNote | str] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -201,6 +203,7 @@ class History:
             stored=self._stored() if known.configured else None,
             notes=self._notes(known),
             tables=read_noted(self._store, self._paths),
+            states=state_notes(self._store, self._paths),
         )
         self._show(known=known)
 

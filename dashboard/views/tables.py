@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import pandas as pd
@@ -9,6 +10,7 @@ import streamlit as st
 
 from figures import delta
 from figures.text import ago, plain, size_text
+from kafka_s3.followers.state import StateNote
 from kafka_s3.model.errors import SinkError
 from page import parts, resources, states
 from page.scene import Scene
@@ -31,10 +33,14 @@ def render(scene: Scene) -> None:
             st.error(
                 f"How far the {name} tables have come cannot be read: {plain(noted)}", icon=":material/broken_image:"
             )
-    if not found and not scene.tables:
+    stated = {topic: one for topic, one in scene.snapshot.states.items() if scene.wants(topic)}
+    if not found and not scene.tables and not stated:
         _none(scene)
         return
-    _verdicts(scene, found)
+    if found or scene.tables:
+        _verdicts(scene, found)
+    if stated:
+        _states(scene, stated)
     if scene.tables:
         topic = str(st.selectbox("Topic", sorted(scene.tables), key="table-topic", bind="query-params"))
         _delta_table(scene, topic, [one for one in found if one.status.topic == topic])
@@ -94,6 +100,35 @@ def _verdicts(scene: Scene, found: list[delta.Completeness]) -> None:
                 key="tables")  # fmt: skip
     if scene.snapshot.bounded or not scene.snapshot.complete:
         st.caption("Of the entries that were read: of older ones more may be missing.")
+
+
+def _states(scene: Scene, stated: Mapping[str, StateNote | str]) -> None:
+    """How far each table of newest values has come, and above it what is the matter."""
+    st.subheader("State tables: the newest value of every key", anchor=False)
+    rows = []
+    for topic, one in stated.items():
+        if isinstance(one, str):
+            text = f"How far the state of {plain(topic)} has come cannot be read: {plain(one)}"
+            st.error(text, icon=":material/broken_image:")
+            continue
+        if one.why:
+            since = ago(one.since_ms, scene.now_ms)
+            text = f"**The state of {plain(topic)} does not follow, since {since}.** {plain(one.why)}"
+            st.error(text, icon=":material/block:")
+        if one.rebuilding:
+            since = ago(one.merged_ms, scene.now_ms)
+            st.info(f"The state of {plain(topic)} is being rebuilt, since {since}.", icon=":material/sync:")
+        rows.append((topic, one.name, one.position, one.rows, one.changes_a_minute, one.merged_ms))
+    frame = pd.DataFrame(rows, columns=["topic", "table", "position", "keys", "pace", "merged_ms"])
+    columns = {
+        "topic": "Topic", "table": "Table",
+        "position": parts.number_column("Through entry", "The entries up to this one are in it."),
+        "keys": parts.number_column("Keys", "Rows of the table after its last merge."),
+        "pace": parts.number_column("Changes a minute", "Keys that changed, between the last two merges."),
+        "merged": parts.time_column("Last merge", scene.zone),
+    }  # fmt: skip
+    shown = parts.timed(frame.astype({"keys": "Int64", "pace": "Float64"}), scene.zone, "merged_ms")
+    parts.table(shown, columns, name="State tables", key="states")
 
 
 _ORDER: Final = (delta.REFUSES, delta.BEHIND, delta.LEFT_OUT, delta.UNKNOWN, delta.COMPLETE)

@@ -17,7 +17,11 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -80,6 +84,42 @@ class Browser:
                 pass
             assert time.monotonic() < deadline, f"{what}; the page says: {self.text()[:2000]}"
             time.sleep(0.1)
+
+    def press(self, css: str, place: int = 0) -> None:
+        """Clicks the element once it can be clicked: a page that is being drawn has elements before it shows them."""
+
+        def pressed() -> bool:
+            found = self.find(css)
+            if len(found) <= place or not found[place].is_displayed():
+                return False
+            try:
+                found[place].click()
+            except (ElementClickInterceptedException, ElementNotInteractableException):
+                return False
+            return True
+
+        self.until(pressed, what=f"{css} can be clicked")
+
+    def unfold(self, title: str) -> None:
+        """Opens the box of this title; a click that a page drawn again has swallowed is made again."""
+        css = "[data-testid=stExpander] details"
+
+        def place() -> int:
+            return next((at for at, one in enumerate(self.find(css)) if title in one.text), -1)
+
+        def opened() -> bool:
+            at = place()
+            if at < 0:
+                return False
+            if self.find(css)[at].get_attribute("open") is not None:
+                return True
+            summary = self.find(f"{css} > summary")[at]
+            self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", summary)
+            self.press(f"{css} > summary", at)
+            time.sleep(1)  # as long as the box takes to open, so that it is not closed again
+            return False
+
+        self.until(opened, what=f"the box {title!r} open")
 
     def text(self) -> str:
         """All text of the page."""

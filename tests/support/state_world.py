@@ -121,6 +121,9 @@ class MemoryStates:
     def is_empty(self, name: TableName) -> bool:
         return not self.tables[str(name)].rows
 
+    def count(self, name: TableName) -> int:
+        return len(self.tables[str(name)].rows)
+
     @contextmanager
     def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
         newest: dict[str, tuple[Place, bool, dict[str, Any]]] = {}

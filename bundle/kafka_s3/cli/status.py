@@ -51,6 +51,7 @@ from kafka_s3.engine.control.status import (
     state_history,
     whole_snapshot_of,
 )
+from kafka_s3.followers.state import StateNote, state_notes
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
 from kafka_s3.model.text import printable
@@ -98,11 +99,12 @@ def list_(
 def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
     """Show the state of one sink, with every topic-partition."""
     known = whole_snapshot_of(target.store, target.paths, seen_ms=now_ms())
+    states = state_notes(target.store, target.paths)
     if output is OutputFormat.JSON:
-        show_json(detail_document(known, target.folder.bucket))
+        show_json({**detail_document(known, target.folder.bucket), "state_tables": states_document(states)})
         return
     out = console()
-    for part in detail(known, target.folder.bucket):
+    for part in (*detail(known, target.folder.bucket), *states_detail(states, known.seen_ms)):
         if isinstance(part, Text):
             out.print(part, soft_wrap=True)
         else:
@@ -358,6 +360,43 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
         cells = ("-" if number is None else f"{number:,}" for number in numbers)
         lag = "unknown" if point.lag is None else f"{point.lag:,}"
         table.add_row(point.topic_partition.topic, str(point.topic_partition.partition), *cells, lag)
+    yield table
+
+
+def states_document(states: Mapping[str, StateNote | str]) -> list[dict[str, Any]]:
+    """How far each topic's state table has come."""
+    return [{"topic": topic, "unreadable": one} if isinstance(one, str) else {
+        "topic": topic,
+        "table": one.name,
+        "complete_through": one.position,
+        "keys": one.rows,
+        "changes_a_minute": one.changes_a_minute,
+        "last_merge": _iso(one.merged_ms),
+        "rebuilding": one.rebuilding,
+        "held": {"why": one.why, "since": _iso(one.since_ms)} if one.why else None,
+    } for topic, one in states.items()]  # fmt: skip
+
+
+def states_detail(states: Mapping[str, StateNote | str], seen_ms: int) -> Iterator[Text | Table]:
+    """How far each topic's state table has come, for people; above it what holds those that do not follow."""
+    readable = {topic: one for topic, one in states.items() if isinstance(one, StateNote)}
+    for topic, one in states.items():
+        if isinstance(one, str):
+            yield styled(f"  How far the state of {topic} has come cannot be read: {one}")
+        elif one.why:
+            yield styled(f"  The state of {topic} does not follow since {_iso(one.since_ms)}: {one.why}")
+    if not readable:
+        return
+    names = ("complete through", "keys", "changes a minute", "last merge")
+    table = new_table("", left=["topic", "state table"], right=names)
+    for topic, note in readable.items():
+        pace, rows = note.changes_a_minute, note.rows
+        merged = f"{age(seen_ms - note.merged_ms)} ago"
+        table.add_row(
+            topic, note.name, f"entry {note.position:,}",
+            "unknown" if rows is None else f"{rows:,}", "-" if pace is None else f"{pace:,.1f}",
+            f"being rebuilt, since {merged}" if note.rebuilding else merged,
+        )  # fmt: skip
     yield table
 
 

@@ -3,8 +3,8 @@ or days, or its small files are put together (`followers.compaction.DirectoryCom
 
 A directory is complete when its time is over by the clock, and each topic-partition of its topic has committed a record of a later time, or
 has none that is not committed. It is looked at with each commit, and when its time ends: so a topic that goes quiet gets its last marker,
-too. A record that comes later all the same lets the marker be written anew, with what it brought: what a reader has seen once is told apart
-by the entry in it.
+too. A record that comes later all the same lets the marker be written again, with what it brought: the entry in it tells a reader whether
+it is one that was seen before.
 
 What is open is kept in one object beside the log, written after the markers: a crash writes the same markers again.
 """

@@ -98,7 +98,7 @@ class LogTables:
             self._close(log, manifest)
 
     def _close(self, log: CommitLog, manifest: Manifest) -> None:
-        """Puts the stretch, unless another manifest is there than before: then it begins anew behind that one."""
+        """Puts the stretch, unless another manifest is there than before: then a new stretch begins behind that one."""
         pending, self._pending = self._pending, OpenStretch()
         found = read_manifest(log.store, log.paths)
         if found != manifest:

@@ -28,7 +28,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.task.table_guard.columns import Mode
 from kafka_s3.followers.progress import MOST_WHY, read_note
-from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.errors import LogDamaged, SinkError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.timing import iso_time
 from kafka_s3.store.store import ObjectStore
 
@@ -104,6 +104,10 @@ class StateTables(Protocol):
         """Whether the table holds no row."""
         ...
 
+    def count(self, name: TableName) -> int:
+        """How many rows the table has."""
+        ...
+
     def read_changes(self, stretch: StateStretch, rules: StateRules) -> AbstractContextManager[Changes]:
         """The newest record of each key of a stretch, which the other calls then take."""
         ...
@@ -125,7 +129,8 @@ class StateTables(Protocol):
 class StateNote:
     """How far a topic's table has come: through entry `position`. `generation` is that of the transactions, a new one with each rebuild.
 
-    `rebuilding`: a rebuild has begun and not ended. `why`: what holds the table since `since_ms`.
+    The last merge ended at `merged_ms` and brought `changed` keys since the one at `before_ms`, 0 where it was a rebuild; the table
+    then had so many `rows`. `rebuilding`: a rebuild has begun and not ended. `why`: what holds the table since `since_ms`.
     """
 
     table: str
@@ -139,11 +144,45 @@ class StateNote:
     rebuilding: bool = False
     why: str = ""
     since_ms: int = 0
+    before_ms: int = 0
+    rows: int | None = None
+
+    @property
+    def changes_a_minute(self) -> float | None:
+        """Keys that changed, a minute between the last two merges; None after a rebuild, which is no change."""
+        if not 0 < self.before_ms < self.merged_ms:
+            return None
+        return self.changed / ((self.merged_ms - self.before_ms) / 60_000)
 
 
-def note_folder(paths: StatePaths, pattern: str) -> str:
-    """The name of the notes about tables of one `state.table`, without a topic."""
-    return f"state-{hashlib.sha256(pattern.encode()).hexdigest()[:8]}"
+NOTES: Final = "state-"
+"""How the folders of notes begin, before a digest of `state.table`."""
+NOTE_DAMAGED: Final = "the table is then refused until kafka-s3 state rebuild has run."
+
+
+def _read(store: ObjectStore, key: str) -> StateNote | None:
+    return read_note(store, key, lambda note: StateNote(**note), remedy=NOTE_DAMAGED)
+
+
+def state_notes(store: ObjectStore, paths: StatePaths) -> dict[str, StateNote | str]:
+    """What is noted of a sink's state tables, by topic, without its configuration; a text says why it cannot be read. Raises StorageError.
+
+    Of a topic that had tables of several names, the one that was merged last is kept.
+    """
+    root = paths.follower("").removesuffix(".json")
+    found: dict[str, StateNote | str] = {}
+    for folder in (f"{root}{name}" for name in store.names(root) if name.startswith(NOTES) and name.endswith("/")):
+        for name in store.names(folder):
+            topic = name.removesuffix(".json")
+            try:
+                note = _read(store, f"{folder}{name}")
+            except LogDamaged as error:
+                found.setdefault(topic, str(error))
+                continue
+            before = found.get(topic)
+            if note is not None and (not isinstance(before, StateNote) or before.merged_ms < note.merged_ms):
+                found[topic] = note
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +195,7 @@ class StateNotes:
 
     def read(self, topic: str) -> StateNote | None:
         """What is noted of a topic's table. Raises LogDamaged, StorageError."""
-        remedy = "the table is then refused until kafka-s3 state rebuild has run."
-        return read_note(self.store, self._key(topic), lambda note: StateNote(**note), remedy=remedy)
+        return _read(self.store, self._key(topic))
 
     def put(self, topic: str, note: StateNote) -> None:
         """Notes it. Raises StorageError."""
@@ -171,7 +209,8 @@ class StateNotes:
             self.put(topic, note)
 
     def _key(self, topic: str) -> str:
-        return self.paths.follower(f"{note_folder(self.paths, self.pattern)}/{topic}")
+        digest = hashlib.sha256(self.pattern.encode()).hexdigest()[:8]
+        return self.paths.follower(f"{NOTES}{digest}/{topic}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +276,8 @@ class StateKeeper:
                 raise
         self._check_generation(topic, begun)
         table = self.tables.identity(name) or ""
-        self.notes.put(topic, replace(begun, table=table, position=head, changed=changes.keys, rebuilding=False))
+        done = replace(begun, table=table, position=head, changed=changes.keys, rebuilding=False)
+        self.notes.put(topic, replace(done, merged_ms=self.clock_ms(), rows=self.tables.count(name)))
         return Advance(topic, head, changes.keys, rebuilt=True)
 
     def _begin_again(self, note: StateNote, topic: str, log: CommitLog) -> Advance:
@@ -270,12 +310,11 @@ class StateKeeper:
         """Notes the new position, unless the table was rebuilt meanwhile."""
         now = self._check_generation(topic, before)
         position = max(position, now.position)
+        if changed:
+            rows, merged = self.tables.count(self.names.of(topic)), self.clock_ms()
+            now = replace(now, before_ms=now.merged_ms, merged_ms=merged, changed=changed, rows=rows)
         if changed or now.why or position - now.position:
-            merged = self.clock_ms() if changed else now.merged_ms
-            self.notes.put(
-                topic,
-                replace(now, position=position, merged_ms=merged, changed=changed or now.changed, why="", since_ms=0),
-            )
+            self.notes.put(topic, replace(now, position=position, why="", since_ms=0))
         return position
 
     def _check_generation(self, topic: str, before: StateNote) -> StateNote:

@@ -2,7 +2,7 @@
 
 Threads begin with the context variables of the thread that made them, as tasks of asyncio do: Python's own begin with none, and the log's
 lines of a process with several sinks are to name the sink. Freed memory is kept for the next batch: by itself glibc gives much of it back
-at once, gets it anew page by page, and never gives back what lies between blocks in use.
+at once, gets it again page by page, and never gives back what lies between blocks in use.
 """
 
 from __future__ import annotations

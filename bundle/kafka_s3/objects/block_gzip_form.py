@@ -69,7 +69,7 @@ class BlockGzip:
 
 
 def delimiter_bytes(text: str, encoding: str) -> bytes:
-    """A delimiter in one of Java's charsets; records themselves are never encoded anew. Raises LookupError for an unknown charset."""
+    """A delimiter in one of Java's charsets; records themselves are never encoded again. Raises LookupError for an unknown charset."""
     name = encoding.strip().upper().replace("_", "-")
     if name == "UTF-16":  # Java: big-endian with a byte order mark, whatever the machine
         return b"\xfe\xff" + text.encode("utf-16-be") if text else b""

@@ -159,8 +159,10 @@ def _uncommitted(evidence: PartitionSurvey, split: Split) -> TakeoverDecision:
     if not other and len(evidence.objects) == evidence.total and evidence.kafka_start <= first:
         why = f"No {split.committed}: from the first object on, whose files come out the same and are overwritten."
         return TakeoverDecision(evidence, TakeoverVerdict.OVERWRITE, first, why)
-    anew = f"; from the first one on they would not come out the same ({other})" if other else ""
-    return _undecided(evidence, f"No {split.committed}, and the objects do not say where the last record is{anew}.")
+    differing = f"; from the first one on they would not come out the same ({other})" if other else ""
+    return _undecided(
+        evidence, f"No {split.committed}, and the objects do not say where the last record is{differing}."
+    )
 
 
 def _committed(evidence: PartitionSurvey, committed: int, split: Split) -> TakeoverDecision:

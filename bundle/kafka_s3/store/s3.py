@@ -177,7 +177,7 @@ def secrets_of(options: StoreOptions) -> tuple[str, ...]:
 
 
 class RustOptions:
-    """Makes the storage options anew at each call, so that credentials that expire are those of the moment; its text form shows none."""
+    """Makes the storage options at each call, so that credentials that expire are those of the moment; its text form shows none."""
 
     def __init__(self, options: StoreOptions) -> None:
         self._options = options

@@ -142,9 +142,9 @@ def test_a_filter_is_set_by_keyboard_and_goes_into_the_address(
 def test_a_box_has_its_content_once_it_is_open(browser: Browser) -> None:
     browser.visit(refresh="off")
     before = len(browser.find("[data-testid=stDataFrame]"))
-    browser.find("[data-testid=stExpander] summary")[0].click()
+    browser.press("[data-testid=stExpander] summary")
     browser.until(lambda: len(browser.find("[data-testid=stDataFrame]")) == before + 1, what="the topic-partitions")
-    browser.find("[data-testid=stExpander] summary")[0].click()
+    browser.press("[data-testid=stExpander] summary")
     browser.until(lambda: len(browser.find("[data-testid=stDataFrame]")) == before, what="the box closed")
 
 
@@ -157,7 +157,7 @@ def test_another_page_keeps_what_was_chosen_in_this_tab_and_in_another_one(
     assert browser.driver.title == title
     assert len(browser.find(LINKS)) == len(PAGES)
     for place in (2, 1, 2):
-        browser.find(LINKS)[place].click()
+        browser.press(LINKS, place)
         heading = f"{list(PAGES.values())[place]} \u00b7 {config['name']}"
         browser.until(lambda heading=heading: heading in browser.text(), what=heading)  # type: ignore[misc]
     assert browser.driver.current_url.count("zone=Asia") == 1
@@ -193,7 +193,7 @@ def test_the_export_holds_every_letter_and_no_formula(browser: Browser) -> None:
     browser.until(
         lambda: len(browser.find(css)) == 1, what="the export"
     )  # letters come behind the page, which is drawn anew then
-    browser.find(css)[0].click()
+    browser.press(css)
     browser.until(lambda: bool(list(browser.downloads.glob("*.csv"))), what="the download")
     rows = list(csv.DictReader(next(browser.downloads.glob("*.csv")).read_text().splitlines()))
     assert len(rows) == 2
@@ -272,13 +272,11 @@ def test_what_a_page_shows_can_be_exported_as_csv_and_parquet(
         if old.suffix in (".csv", ".parquet"):
             old.unlink()
     browser.visit(sink=config["name"], refresh="off")
-    opener = next(one for one in browser.find("[data-testid=stExpander] summary") if "Export" in one.text)
-    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", opener)
-    opener.click()
     buttons = "[data-testid=stDownloadButton] button"
-    browser.until(lambda: len(browser.find(buttons)) == 2, what="both forms")
     for place, ending in enumerate(("csv", "parquet")):
-        browser.find(buttons)[place].click()
+        browser.unfold("Export")
+        browser.until(lambda: len(browser.find(buttons)) == 2, what="both forms")
+        browser.press(buttons, place)
         browser.until(lambda ending=ending: bool(list(browser.downloads.glob(f"*.{ending}"))), what=ending)  # type: ignore[misc]
     (parquet,) = browser.downloads.glob("*.parquet")
     shown = pd.read_parquet(parquet)

@@ -92,7 +92,7 @@ def test_on_a_phone_a_sink_has_state_name_lag_and_reason(browser: Any) -> None:
 def test_a_click_on_a_row_opens_the_sink_and_back_the_fleet(browser: Any) -> None:
     opened(browser, size=(1366, 768))
     before = browser.driver.execute_script("window.same = true; return location.pathname")
-    next(row for row in browser.find(".fleet .row") if row.get_attribute("data-sink") == "clicks-behind").click()
+    browser.press(".fleet .row[data-sink=clicks-behind]")
     browser.until(lambda: "Overview \u00b7 clicks-behind" in browser.text(), what="the sink's page")
     browser.until(lambda: "sink=clicks-behind" in browser.driver.current_url, what="the sink in the address")
     assert browser.driver.execute_script("return window.same"), "the page was not loaded anew"

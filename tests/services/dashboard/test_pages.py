@@ -25,6 +25,7 @@ from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState, iso_m
 from kafka_s3.engine.log.dead_letters import letters as read_letters
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.progress import note_positions, read_positions
+from kafka_s3.followers.state import StateNote, StateNotes
 from kafka_s3.ops.positions import epoch_ms
 from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import noted_settings
@@ -757,6 +758,21 @@ def test_a_table_that_refuses_says_so_why_and_since_when_and_ends_with_no_tick(v
     finally:
         note_positions(tabled.store, key, noted)
         os.environ["KAFKA_S3_BUCKET"] = before
+
+
+def test_state_tables_show_how_far_they_have_come_and_what_holds_them(visit: Open) -> None:
+    found = worked(hours=1)
+    notes = StateNotes(found.store, StatePaths("_kafka_s3", "orders"), "main.state.${topic}")
+    note = StateNote(
+        "id", "main.state.orders", "", "g", 3, "", START_MS, changed=12, before_ms=START_MS - 120_000, rows=4_000
+    )
+    notes.put("orders", replace(note, why="column n is <b>long</b>", since_ms=START_MS))
+    test = clean(visit(found.store, "tables", sink="orders"))
+    [row] = frame(test, "keys", "pace").to_dict("records")
+    assert (row["table"], row["position"], row["keys"], row["pace"]) == ("main.state.orders", 3, 4_000, 6.0)
+    assert data_ms(row["merged"]) == START_MS
+    [held] = [one.value for one in test.error if "The state of orders does not follow" in one.value]
+    assert "<b>" not in held
 
 
 def test_a_look_that_is_old_is_waited_for_when_a_page_is_opened(visit: Open, client: Any) -> None:

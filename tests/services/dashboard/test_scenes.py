@@ -108,7 +108,7 @@ def test_a_directory_shows_its_files_and_going_back_keeps_where_one_was(shown: S
     browser.visit("layout", range="everything", at=at, heat="bytes")
     browser.until(lambda: "closed" in browser.text() and "by flush.size" in browser.text(), what="why its files closed")
     browser.shot("layout-files")
-    browser.find("[data-testid=stPageLink] a")[1].click()
+    browser.press("[data-testid=stPageLink] a", 1)
     browser.until(lambda: "Overview" in browser.text(), what="another page")
     browser.driver.back()
     browser.until(lambda: "Partition layout" in browser.text(), what="the page before")

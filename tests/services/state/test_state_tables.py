@@ -282,3 +282,25 @@ def test_debezium_changes_are_rows_by_their_key_and_their_place_in_the_source(wo
     world.advance()
     rows = world.spark.table(f"{world.schema}.orders").select("id", "status", "_order").collect()
     assert [tuple(row) for row in rows] == [("1", "paid", 8)]
+
+
+@pytest.mark.nightly
+def test_a_table_of_ones_own_widens_its_types_and_is_merged_on_read_by_deletion_vectors(world_of: MakeWorld) -> None:
+    world = world_of(**{"flush.size": "1"})
+    properties = "'delta.enableDeletionVectors' = 'true', 'delta.enableTypeWidening' = 'true'"
+    columns = "_key STRING, n INT, _offset BIGINT, _partition INT"
+    world.spark.sql(
+        f"CREATE TABLE {world.schema}.orders ({columns}) USING delta CLUSTER BY (_key) TBLPROPERTIES ({properties})"
+    )
+    world.take(*(KeyedRecord(key, 0, n, None, False) for n, key in enumerate("abcd")))
+    world.advance()
+    assert dict(world.spark.table(f"{world.schema}.orders").dtypes)["n"] == "bigint"
+    world.take(KeyedRecord("b", 0, 2**40, None, False), KeyedRecord("c", 0, 8, None, True))
+    world.advance()
+    assert world.rows() == {"a": 0, "b": 2**40, "d": 3}
+    [merge] = DeltaTable.forName(world.spark, f"{world.schema}.orders").history(1).collect()
+    assert merge["operation"] == "MERGE"
+    assert int(merge["operationMetrics"]["numTargetDeletionVectorsAdded"]) > 0
+    note = world.keeper.notes.read("orders")
+    assert note is not None
+    assert note.rows == 3

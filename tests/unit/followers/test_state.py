@@ -8,14 +8,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from rich.table import Table
 
-from kafka_s3.followers.state import ABANDONED_MS, StateKeeper
+from kafka_s3.cli.status import states_detail, states_document
+from kafka_s3.followers.state import ABANDONED_MS, StateKeeper, StateNote, state_notes
 from kafka_s3.model.errors import ConfigError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.run.wiring.state import state_keeper
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -281,6 +285,44 @@ def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can() -> 
     world.take(record("a", 4))
     assert world.rows() == {"a": 4}
     assert not world.sink.followers.problems
+
+
+def noted(world: StateWorld) -> StateNote:
+    [found] = state_notes(world.store, state_paths(world.settings)).values()
+    assert isinstance(found, StateNote)
+    return found
+
+
+def test_what_is_noted_says_keys_and_changes_a_minute_without_the_configuration() -> None:
+    world = StateWorld(**{"flush.size": "1"})
+    world.take(record("a", 1), record("b", 2))
+    world.advance()
+    assert (noted(world).name, noted(world).rows, noted(world).changes_a_minute) == ("main.orders", 2, None)
+    world.now += 30_000
+    world.take(record("a", 3), record("b", 4, deleted=True), record("c", 5, deleted=True))
+    world.advance()
+    note = noted(world)
+    assert (note.rows, note.changes_a_minute, note.position) == (1, 6.0, world.log().load().version)
+    [shown] = states_document({"orders": note})
+    assert (shown["complete_through"], shown["keys"], shown["held"]) == (note.position, 1, None)
+    [table] = states_detail({"orders": replace(note, rebuilding=True)}, world.now + 60_000)
+    assert isinstance(table, Table)
+    cells = [next(iter(column.cells)) for column in table.columns]
+    assert cells[2:] == [f"entry {note.position}", "1", "6.0", "being rebuilt, since 1 min ago"]
+    [why, _] = states_detail({"orders": replace(note, why="no merge", since_ms=world.now)}, world.now)
+    assert "does not follow since" in str(why)
+
+
+def test_a_note_that_cannot_be_read_is_named_and_status_shows_the_rest() -> None:
+    world = StateWorld(**{"flush.size": "1"})
+    world.take(record("a", 1))
+    world.advance()
+    [key] = [one.key for one in world.store.list(state_paths(world.settings).root) if "followers/state-" in one.key]
+    world.store.put(key, b"no JSON")
+    found = state_notes(world.store, state_paths(world.settings))
+    [text] = states_detail(found, world.now)
+    assert "How far the state of orders has come cannot be read" in str(text)
+    assert "orders" in str(states_document(found))
 
 
 def running(config: dict[str, str]) -> StateWorld:

@@ -22,7 +22,7 @@ from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.model.deflate import ENGINE_BYTES
 from kafka_s3.objects.format import Fitting, Format
-from kafka_s3.objects.parquet import CODECS, parquet_format
+from kafka_s3.objects.parquet import CODECS, _layout, parquet_format
 from kafka_s3.objects.text import json_format
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TIME, TOLERANT
@@ -254,3 +254,10 @@ def test_a_value_that_parquet_cannot_hold_is_a_dead_letter_and_its_neighbours_ar
     (content,) = [data for key, data in world.store.objects.items() if key.endswith(".parquet")]
     assert [row["n"] for row in read(content, ".parquet")] == [0, 1, 2, 3, 5, 6, 7, 8]
     assert [message.origin for message in world.kafka.produced["dlq"]] == [("orders", 0, 4)]
+
+
+def test_a_table_with_two_columns_of_one_name_is_laid_out_column_by_column() -> None:
+    """An object's own bytes can name a column twice; what repeats is decided for each, and never raises."""
+    table = pa.Table.from_arrays([pa.array(["a", "a"]), pa.array(["b", "c"])], names=["x", "x"])
+
+    assert _layout(table, with_ids=False).schema.names == ["x", "x"]

@@ -85,7 +85,10 @@ def from_json(
 
 
 def default_value(schema: ConnectSchema) -> Any:
-    """The default as a Connect value, made anew; None where there is none. Raises SchemaError where it is no value of the schema."""
+    """The default as a Connect value, a new one at each call; None where there is none.
+
+    Raises SchemaError where it is no value of the schema.
+    """
     return None if schema.default is None else from_json(json.loads(schema.default), schema, where="the default")
 
 

@@ -327,7 +327,7 @@ def may_replace(existing: Heartbeat | None, own: Heartbeat, now_ms: int) -> bool
     """Whether a run may write over this heartbeat: its own, one of an earlier epoch, or that of an older run that is not alive."""
     if existing is None or existing.run == own.run or existing.epoch < own.epoch:
         return True
-    # epochs begin anew where a log was deleted
+    # epochs start from one again where a log was deleted
     return not existing.alive(now_ms) and existing.started_ms <= own.started_ms
 
 

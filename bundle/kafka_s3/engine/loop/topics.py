@@ -393,7 +393,7 @@ class Topics:
         self._jump({tp: same}, cause="truncated")
 
     def _stop_recreated(self, topics: Iterable[Topic]) -> set[str]:
-        """The names of the topics that are not those that the log knows; their topic-partitions stop, or begin anew."""
+        """The names of the topics that are not those that the log knows; their topic-partitions stop, or start from the beginning."""
         recreated = [topic for topic in topics if self.log.state.is_recreated(topic.name, topic.id)]
         for topic in recreated:
             self._recreated(topic)

@@ -291,7 +291,7 @@ class OpenFileStates:
             ) from None
 
     def write_hint(self, hinted: Iterable[HintedState]) -> None:
-        """Writes the hint anew. Raises StorageError."""
+        """Writes the hint again. Raises StorageError."""
         document = {"format": HINT_FORMAT, "open": [asdict(one) for one in hinted]}
         self.store.put(self.paths.open_files(), json.dumps(document, separators=(",", ":")).encode())
 

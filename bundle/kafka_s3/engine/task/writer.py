@@ -119,7 +119,7 @@ class TopicPartitionWriter:
     def _write_to_next_point(self, lanes: list[_Lane]) -> list[Failure]:
         """Writes the records before the first point of all lanes, and closes all files where it has a reason.
 
-        Where records cannot be written nothing is: they are left out of their lanes and given, and the search begins anew.
+        Where records cannot be written nothing is: they are left out of their lanes and given, and the search begins again.
         """
         for lane in lanes:
             lane.find_next_point()

@@ -35,7 +35,7 @@ UNCHECKED: Final = ("delta.generationExpression", "delta.identity.start", "delta
 
 
 class Table:
-    """A table at an address, as one sink writes it. `options` gives delta-rs its storage options, anew at each opening."""
+    """A table at an address, as one sink writes it. `options` gives delta-rs its storage options at each opening."""
 
     def __init__(
         self, address: str, *, app: str, options: Callable[[], Mapping[str, str]], store: ObjectStore, folder: str

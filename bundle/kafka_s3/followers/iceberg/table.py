@@ -98,7 +98,8 @@ def entry_property(sink: str) -> str:
 class IcebergTable:
     """A topic's table, as one sink writes it. `root` is the location of the folder to which the paths of the plan's files lead.
 
-    `catalog` gives the catalog, the same one each time; `hide` takes what a catalog's error must not show out of a text.
+    `catalog` gives the catalog, the same one each time; `hide` takes what a catalog's error must not show out of a text. `place` is where
+    a namespace lies that is made; blank: the catalog decides it.
     """
 
     identifier: tuple[str, ...]
@@ -108,6 +109,7 @@ class IcebergTable:
     terms: Sequence[PartitionTerm] = ()
     warn: Callable[[str], None] = print
     hide: Callable[[str], str] = str
+    place: str = ""
     _held: PyTable | None = None
     _reported: set[str] = field(default_factory=set)
 
@@ -211,7 +213,7 @@ class IcebergTable:
     def _create(self, plan: TablePlan, commit: Commit) -> None:
         """Makes the table with its first files, in one commit."""
         catalog = self.catalog()
-        catalog.create_namespace_if_not_exists(self.identifier[:-1])
+        catalog.create_namespace_if_not_exists(self.identifier[:-1], {"location": self.place} if self.place else {})
         schema = schema_of(plan.columns)
         drafted = catalog.create_table_transaction(
             self.identifier, schema

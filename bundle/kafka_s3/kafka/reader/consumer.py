@@ -249,7 +249,7 @@ _used: dict[int, tuple[Any, Any]] = {}
 def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) -> Consumer:
     """The process's consumer of these settings and login; where there are too many, the one not asked for the longest is closed.
 
-    One that has `failed` is made anew: what it knows of topics and leaders may be out of date.
+    One that has `failed` is replaced: what it knows of topics and leaders may be out of date.
     """
     if _owner != [os.getpid()]:
         _kept.clear()  # of the process that this one was forked from

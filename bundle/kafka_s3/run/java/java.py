@@ -161,13 +161,13 @@ class ClassArchive:
         return f"{self.name.lower()}.jsa"
 
     def _folder(self, java: Java) -> Path:
-        """Another one where Java or the jars are others, or installed anew: their files must be the very ones that were written down."""
+        """Another one where Java or the jars are others, or were installed again: an archive fits only the very files it was made of."""
         ages = [path.stat().st_mtime_ns for path in (java.executable.resolve(), self.jars)]
         named = f"{self.name} {java.home} {java.version} {self.jars} {ages}"
         return cache_folder() / "classes" / hashlib.sha256(named.encode()).hexdigest()[:12]
 
     def _make(self, java: Java, target: Path) -> None:
-        """The folder, without an archive where none could be made. Those of jars that are gone, or were installed anew, are removed."""
+        """The folder, without an archive where none could be made. Those of jars that are gone, or were installed again, are removed."""
         for noted in target.parent.glob(f"*/{JARS_FILE}"):
             jars, _, age = noted.read_text().rpartition(" ")
             if not Path(jars).is_dir() or str(Path(jars).stat().st_mtime_ns) != age:

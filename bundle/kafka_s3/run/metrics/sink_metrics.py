@@ -91,7 +91,7 @@ CATCH_UP_RATE: Final = Instrument("kafka_s3_catch_up_records_per_second", _GAUGE
 PHASE: Final = Instrument("kafka_s3_phase", _GAUGE, "1 for what the sink does (starting, running, paused, stopped, failed), else 0.",
                           ("sink", "phase"))  # fmt: skip
 PROBLEMS: Final = Instrument("kafka_s3_problems", _GAUGE, "What is the matter now: things that fail and are tried again, topics that are "
-                             "missing, topic-partitions that no broker answers for.")  # fmt: skip
+                             "missing, topic-partitions that no broker answers for, tables that do not follow.")  # fmt: skip
 WARNINGS: Final = Instrument(
     "kafka_s3_warnings_total", _COUNTER, "Failures that the sink tried again, or went on without."
 )
@@ -300,7 +300,9 @@ class SinkMetrics(Observer):
     def _heartbeat_samples(self, heartbeat: Heartbeat) -> Iterator[Sample]:
         for phase in Phase:
             yield Sample(PHASE, (self._sink, str(phase)), int(heartbeat.phase is phase))
-        yield Sample(PROBLEMS, (self._sink,), int(heartbeat.troubled) + len(heartbeat.open_problems))
+        yield Sample(
+            PROBLEMS, (self._sink,), int(heartbeat.troubled) + len(heartbeat.open_problems) + len(heartbeat.behind)
+        )
         yield from self._catch_up_samples(heartbeat)
         if heartbeat.last_round_ms is not None:
             yield Sample(LAST_ROUND, (self._sink,), heartbeat.last_round_ms / 1000)

@@ -129,7 +129,10 @@ class SparkCatalog:
             return None if table is None else str(_detail(table)["location"])
 
     def register(self, name: TableName, location: str) -> None:
-        """Gives the Delta table at a location that name, unless the name is taken. Raises TableError."""
+        """Gives the Delta table at a location that name, unless the name is taken. Raises TableError.
+
+        By SQL, for the builder of `DeltaTable` parses names of two parts only, and a catalog's may have three.
+        """
         with spark_errors(name):
             self._spark.sql(f"CREATE TABLE IF NOT EXISTS {name.sql} USING DELTA LOCATION {_literal(location)}")
 

@@ -254,7 +254,7 @@ def tools(plan: TaskPlan) -> tuple[Pipeline, S3Store]:
 
 
 def forget_archives() -> None:
-    """Spark's worker drops import caches before every task, and Python then reads the directory of each zip file on its path anew.
+    """Spark's worker drops import caches before every task, and Python then reads the directory of each zip file on its path again.
 
     That takes as long as 100,000 records. Finders that are not there are not asked; an import that needs one makes it again.
     """

@@ -98,7 +98,10 @@ def iceberg_tables(
     @cache
     def table(topic: str) -> IcebergTable:
         root = f"s3://{bucket}/{layout.folder(topic)}"
-        return IcebergTable(names.of(topic).parts, opened, settings.name, root, terms, warn, hide)
+        parts = names.of(topic).parts
+        return IcebergTable(
+            parts, opened, settings.name, root, terms, warn, hide, namespace_place(settings, parts[:-1])
+        )
 
     return table
 
@@ -116,6 +119,12 @@ def warehouse_of(settings: Settings) -> str:
         if given or settings.text(f"{CATALOG}type") == "rest"
         else f"s3://{store_options(settings).bucket}/iceberg"
     )
+
+
+def namespace_place(settings: Settings, namespace: Sequence[str]) -> str:
+    """Where a namespace lies that the sink makes: a Hive metastore would put it into a warehouse of its own, seldom in S3. Else blank."""
+    hive = settings.text(f"{CATALOG}type") == "hive"
+    return f"{warehouse_of(settings).rstrip('/')}/{'.'.join(namespace)}.db" if hive else ""
 
 
 def catalog_of(settings: Settings, store: ObjectStore) -> Catalog:

@@ -609,3 +609,11 @@ def test_a_struct_with_a_default_is_the_same_type_as_one_without() -> None:
     outer = ConnectSchema(SchemaType.STRUCT, name="O", fields=(Field("a", inner), Field("b", flagged)))
     found = avro_schema(outer, options=SINK)
     assert found["fields"][1] == {"name": "b", "type": "S", "default": {"x": 1}}
+
+
+def test_aliases_of_fields_are_not_carried_so_that_a_renamed_field_is_another_one() -> None:
+    renamed = {"name": "town", "type": "string", "aliases": ["city"]}
+    plain = {"name": "town", "type": "string"}
+    with_alias, without = (into({"type": "record", "name": "R", "fields": [one]}) for one in (renamed, plain))
+    assert with_alias == without
+    assert [one.name for one in with_alias.fields] == ["town"]

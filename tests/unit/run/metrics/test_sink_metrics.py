@@ -130,6 +130,13 @@ def test_a_report_brings_the_requests_of_its_task() -> None:
     assert json.loads(outcome_text(report))["requests"]["durations"]["upload_part"]["seconds"] == 900.3
 
 
+def test_a_table_that_does_not_follow_is_a_problem_in_the_metrics() -> None:
+    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: 10_000)
+    beat = Heartbeat("orders", "run", "host", 1, "0", 0, 1000, behind=("the state of orders does not follow",))
+    metrics.attach(lambda: beat, Requests)
+    assert read(metrics)["kafka_s3_problems{}"] == 1
+
+
 @pytest.mark.parametrize(
     ("catch_up", "seconds"),
     [

@@ -37,7 +37,7 @@ def is_time_partitioner(settings: Settings) -> bool:
 def rotates_by_time(settings: Settings) -> bool:
     """Whether `rotate.interval.ms` acts: under partitioners by time; and, of ours, by values where a timestamp extractor is given.
 
-    Under a plugin's only times count that can be had again, when a file has to be made anew.
+    Under a plugin's only times count that can be had again, when a file has to be made again.
     """
     name, extractor = settings.text("partitioner.class"), settings.text("timestamp.extractor")
     by_value = name in VALUE_PARTITIONERS or (name not in PARTITIONERS.values() and extractor != "Wallclock")
