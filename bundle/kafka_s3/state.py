@@ -41,6 +41,7 @@ from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.state_tables import (
     WIDENING,
+    Bounds,
     StateTable,
     TableFormat,
     create_state_table,
@@ -80,6 +81,7 @@ class SparkStates:
     place: Place
     format: TableFormat = TableFormat.DELTA
     _frames: dict[Changes, DataFrame] = field(default_factory=dict)
+    _bounds: dict[Changes, Bounds] = field(default_factory=dict)
 
     def identity(self, name: TableName) -> str | None:
         """The table's id."""
@@ -101,6 +103,9 @@ class SparkStates:
             keys = key_columns(rules)
             missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
             frame = _newest(found, rules).persist()
+            bounded = [
+                key for key in keys if isinstance(found.schema[key].dataType, StringType | LongType | IntegerType)
+            ]
         try:
             with spark_errors(stretch.topic):
                 where = F.concat_ws(" ", F.lit("partition"), F.col("_partition"), F.lit("offset"), F.col("_offset"))
@@ -109,14 +114,20 @@ class SparkStates:
                     F.count_if(~missing & F.col("_deleted")).alias("deleted"),
                     F.count_if(missing).alias("keyless"),
                     F.min(F.when(missing, where)).alias("example"),
+                    *(end(quoted(key)) for key in bounded for end in (F.min, F.max)),
                 ).collect()
             changes = Changes(
                 stretch, counted["keys"], counted["deleted"], counted["keyless"], counted["example"] or ""
             )
             self._frames[changes] = frame.where(~missing)
+            ends = list(counted)[-2 * len(bounded) :] if changes.keys else []
+            self._bounds[changes] = {
+                key: pair for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=False)
+            }
             yield changes
         finally:
             self._frames = {one: kept for one, kept in self._frames.items() if one.stretch != stretch}
+            self._bounds = {one: kept for one, kept in self._bounds.items() if one.stretch != stretch}
             frame.unpersist()
 
     def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
@@ -138,7 +149,7 @@ class SparkStates:
             if table is None:
                 raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
             source = _fitted(self._living(name, changes, rules), table.frame().schema, name, rules.mode, table)
-            table.merge(source, key_columns(rules), transaction)
+            table.merge(source, key_columns(rules), transaction, self._bounds[changes])
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
         """Makes the tables of these changes alone, that of the deleted keys first. What a table is otherwise, it stays."""

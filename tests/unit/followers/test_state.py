@@ -6,6 +6,7 @@ Spark's part is played by tables in memory; tests/services/state has the same re
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +23,7 @@ from kafka_s3.model.errors import ConfigError, TableError, TableRefused, TableUn
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Observer
 from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.reach import unreached
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.run.metrics.sink_metrics import SinkMetrics
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -266,6 +268,21 @@ def test_a_merge_of_a_table_that_was_made_anew_meanwhile_notes_nothing() -> None
     assert world.rows() == {"a": 2}
 
 
+def test_tombstones_of_values_with_schemas_are_deletions_too() -> None:
+    with_schemas = {"value.converter.schemas.enable": "true", "value.schema.inference": "false"}
+    world = StateWorld(**{"flush.size": "3", **with_schemas})
+    fields = [{"field": "n", "type": "int64", "optional": False}]
+    schema = {"type": "struct", "name": "shop.Order", "optional": False, "fields": fields}
+    values = [json.dumps({"schema": schema, "payload": {"n": n}}).encode() for n in range(4)]
+    for offset, (key, value) in enumerate(
+        [(b"a", values[0]), (b"b", values[1]), (b"a", None), *[(b"c", values[3])] * 3]
+    ):
+        world.kafka.add(PARTITIONS[0], MemoryRecord(offset, START_MS, key, value))
+    world.sink.poll_and_commit()
+    world.advance()
+    assert world.rows() == {"b": 1, "c": 3}
+
+
 GRACE_MS = 3_600_000
 
 
@@ -288,6 +305,10 @@ def test_what_is_erased_leaves_the_table_and_what_is_left_of_its_key_comes_back(
     for request in work.requests(work.search()):
         ask_for_rewrite(world.store, work.log.paths, request)
     rewritten(world)
+    places = unreached(world.settings, work.search(), topics=["orders"], now_ms=world.now)
+    assert [one.commands for one in places if "State tables (main.${topic})" in one.text] == [
+        ("kafka-s3 state run orders",)
+    ]
     world.advance()
     assert world.rows() == {"a": 1, "b": 2, "c": 4}
     assert noted(world).changes_a_minute is None, "it was rebuilt"

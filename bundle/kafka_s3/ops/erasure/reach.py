@@ -31,6 +31,7 @@ def unreached(settings: Settings, searched: Searched, *, topics: Sequence[str], 
     return [
         *_of_bucket(settings, searched, now_ms),
         *_of_tables(settings),
+        *_of_states(settings),
         *_of_search(settings, searched),
         *_of_kafka(settings, searched, topics),
         Unreached(
@@ -78,6 +79,19 @@ def _of_tables(settings: Settings) -> Iterator[Unreached]:
             "the table in its catalog, without PURGE, let the sink make it again, and a day later delete what no snapshot names.",
             (f"kafka-s3 iceberg maintain {name}",),
         )
+
+
+def _of_states(settings: Settings) -> Iterator[Unreached]:
+    """Rows that a state table has of the erased records, and its older versions."""
+    if not settings.flag("state.enable"):
+        return
+    table = settings.text("state.table")
+    old = "expire_snapshots" if settings.text("state.table.format") == "iceberg" else "VACUUM"
+    yield Unreached(
+        f"State tables ({table}) until their next merge, which rebuilds them without these records; and after it their older versions, and "
+        f"those of the tables __deleted beside them, which are files until {old} has removed them.",
+        (f"kafka-s3 state run {shlex.quote(settings.name)}",),
+    )
 
 
 def _of_search(settings: Settings, searched: Searched) -> Iterator[Unreached]:

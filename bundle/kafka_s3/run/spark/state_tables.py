@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.errors import AnalysisException
@@ -21,6 +23,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.followers.state import Transaction
 from kafka_s3.model.errors import TableRefused
+from kafka_s3.run.spark.failures import SPARK_ERRORS
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTable
@@ -34,6 +37,13 @@ OWN: Final = "kafka-s3.state"
 """How properties of Iceberg tables and snapshots begin that are ours."""
 COPY_ON_WRITE: Final = {f"write.{kind}.mode": "copy-on-write" for kind in ("merge", "update", "delete")}
 """Many readers know no files of deletions."""
+
+
+Bounds = Mapping[str, tuple[Any, Any]]
+"""The least and the greatest value of key columns."""
+NO_BOUNDS: Final[Bounds] = MappingProxyType({})
+HASH_JOIN: Final = {"spark.sql.join.preferSortMergeJoin": "false"}
+"""Where the source is small, the rows of all files that are rewritten need not be sorted to be joined with it. Spark looks at its size."""
 
 
 class TableFormat(StrEnum):
@@ -58,8 +68,13 @@ class StateTable(Protocol):
         """Whether its columns may get wider types."""
         ...
 
-    def merge(self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None) -> None:
-        """Changes, deletes and adds rows, unless the table has that version of the application, or a later one. Columns may be new."""
+    def merge(
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+    ) -> None:
+        """Changes, deletes and adds rows, unless the table has that version of the application, or a later one. Columns may be new.
+
+        All keys of the source are within the bounds.
+        """
         ...
 
     def forget(self, column: str, before: datetime) -> None:
@@ -138,14 +153,21 @@ def _delta_table(spark: SparkSession, name: TableName) -> DeltaStateTable:
 
 @contextmanager
 def _set(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """What a write takes from the session's settings, for the body."""
+    """What a write takes from the session's settings, for the body. Compute that does not let them be set goes without: places decide."""
+    before = dict[str, str | None]()
     for key, text in wanted.items():
-        spark.conf.set(key, text)
+        with suppress(*SPARK_ERRORS):
+            known = spark.conf.get(key, None)
+            spark.conf.set(key, text)
+            before[key] = known
     try:
         yield
     finally:
-        for key in wanted:
-            spark.conf.unset(key)
+        for key, known in before.items():
+            if known is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +192,24 @@ class DeltaStateTable:
         [detail] = self.table.detail().collect()
         return bool((detail["properties"] or {}).get(WIDENING, "false") == "true")
 
-    def merge(self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None) -> None:
-        """Delta takes application, version and note of a merge from the session's settings."""
+    def merge(
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+    ) -> None:
+        """Delta takes application, version and note of a merge from the session's settings, and skips files by the bounds of the keys."""
         deletes = "_deleted" in source.columns
         values: dict[str, Any] = {quoted(one): f"s.{quoted(one)}" for one in source.columns if one != "_deleted"}
         is_newer, lives = newer(source.columns), "NOT s._deleted" if deletes else "true"
-        merging = self.table.alias("t").merge(source.alias("s"), same(keys)).withSchemaEvolution()
+        within = (F.col(f"t.{quoted(key)}").between(*map(F.lit, ends)) for key, ends in bounds.items())
+        on = reduce(lambda a, b: a & b, within, F.expr(same(keys)))
+        merging = self.table.alias("t").merge(source.alias("s"), on).withSchemaEvolution()
         if deletes:
             merging = merging.whenMatchedDelete(f"s._deleted AND {is_newer}")
         merging = merging.whenMatchedUpdate(f"{lives} AND {is_newer}", set=values)
         merging = merging.whenNotMatchedInsert(lives, values=values)
-        wanted = {}
+        wanted = HASH_JOIN
         if transaction is not None:
             wanted = {
+                **HASH_JOIN,
                 f"{SETTING}write.txnAppId": transaction.app,
                 f"{SETTING}write.txnVersion": str(transaction.version),
                 f"{SETTING}commitInfo.userMetadata": transaction.note,
@@ -219,7 +246,9 @@ class IcebergStateTable:
         """Where Iceberg knows the promotion; Spark refuses others."""
         return True
 
-    def merge(self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None) -> None:
+    def merge(
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+    ) -> None:
         """By a statement, since Iceberg has no other way for rows that are deleted and changed together."""
         if transaction is not None and self._has(transaction):
             return
@@ -238,7 +267,7 @@ class IcebergStateTable:
         )
         source.createOrReplaceTempView(view)
         try:
-            with _set(self.spark, _summary(transaction)):
+            with _set(self.spark, {**HASH_JOIN, **_summary(transaction)}):
                 self.spark.sql(statement)
         finally:
             self.spark.catalog.dropTempView(view)
