@@ -260,7 +260,7 @@ class WantedRecords:
         return self.since or 0
 
     def columns(self) -> list[StructField]:
-        """What stands beside the records' own columns."""
+        """The columns beside the records' own."""
         found = list(METADATA) if self.metadata else []
         found += [StructField(KEY, BinaryType())] if self.keys else []
         return [*found, *([StructField(DEAD_LETTER, LETTER)] if self.letters == "with" else [])]
@@ -577,9 +577,7 @@ class CommittedStream(DataSourceStreamReader):
         """The parts of what lies between two offsets. Raises LogDamaged where they are of another log."""
         self._position = int(end["entry"])
         if end["entry"] < start["entry"] and not self._start.now:
-            rule = (
-                "needs a Spark that says behind a checkpoint where the stream stands, as 4.0 does; this one does not."
-            )
+            rule = "needs a Spark that gives a restarted stream its last offset, as 4.0 does; this one does not."
             raise _problem("maxEntriesPerTrigger", str(self._most), rule, "Leave it out.")
         if end["entry"] <= start["entry"]:
             return []

@@ -28,7 +28,7 @@ READ_S: Final = 4.0
 ATTEMPTS: Final = 2
 MOST_BYTES: Final = 64 << 20
 SILENT_S: Final = 1.5
-"""A request that takes longer is told: the bucket does not answer."""
+"""After this long a request counts as unanswered, and the page says so."""
 
 
 def bounded(options: StoreOptions) -> StoreOptions:

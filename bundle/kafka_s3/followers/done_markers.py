@@ -3,7 +3,7 @@ or days, or its small files are put together (`followers.compaction.DirectoryCom
 
 A directory is complete when its time is over by the clock, and each topic-partition of its topic has committed a record of a later time, or
 has none that is not committed. It is looked at with each commit, and when its time ends: so a topic that goes quiet gets its last marker,
-too. A record that comes later all the same lets the marker be written again, with what it brought: the entry in it tells a reader whether
+too. A record that comes later all the same lets the marker be written again, with what it brought: the entry in it shows a reader whether
 it is one that was seen before.
 
 What is open is kept in one object beside the log, written after the markers: a crash writes the same markers again.
@@ -104,8 +104,8 @@ def write_marker(marker: str) -> Complete:
     """Writes an object of that name into the directory, which says what was in it."""
 
     def write(log: CommitLog, folder: str, found: OpenDirectory) -> bool:
-        told = {name: value for name, value in asdict(found).items() if name != "first"}
-        log.store.put(f"{folder}/{marker}", json.dumps(told, separators=(",", ":")).encode())
+        marked = {name: value for name, value in asdict(found).items() if name != "first"}
+        log.store.put(f"{folder}/{marker}", json.dumps(marked, separators=(",", ":")).encode())
         return True
 
     return write

@@ -1,7 +1,7 @@
 """How do some rows leave an object, and how is it proven that no other does? By their numbers, from 0.
 
-Text and separated bytes are written anew without the rows, packed as before. Of an Avro file only blocks that hold such rows are unpacked;
-the others are taken over as they are. Parquet's row groups are read and written anew. `read_rows` gives each row as its reader has it, and
+Text and separated bytes are written again without the rows, packed as before. Of an Avro file only blocks that hold such rows are unpacked;
+the others are taken over as they are. Parquet's row groups are read and written again. `read_rows` gives each row as its reader has it, and
 a hash of it: the hashes of an object are those of the rows that stay, or it is not used.
 """
 

@@ -1,7 +1,7 @@
 """How do several objects become one, and how is it proven that none of their records is lost?
 
 Text, separated bytes and gzip members are put behind one another as they are. Avro's blocks are taken over packed, with the marker of the
-first file, where schema and codec are the same. Parquet's row groups are read and written anew with the first file's schema and codec.
+first file, where schema and codec are the same. Parquet's row groups are read and written again with the first file's schema and codec.
 
 `digest_rows` is the proof: the number of records, and a sum over a hash of each, so that their order does not matter. For Avro a block
 takes the place of a record, since its bytes are taken over. The sums of the originals are the sum of what was made of them, or it is not

@@ -373,7 +373,7 @@ def whole_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) ->
 
 
 def with_damage(known: SinkSnapshot, found: Iterable[DamagedEntries]) -> SinkSnapshot:
-    """What the bucket says of a sink, with the damaged entries of its log; what is noted already is not told twice."""
+    """What the bucket says of a sink, with the damaged entries of its log; what is noted already is not listed twice."""
     texts = [held_text(one.held) if one.text in known.damage else str(one) for one in found]
     return replace(known, damage=" ".join(filter(None, [known.damage, *texts])))
 

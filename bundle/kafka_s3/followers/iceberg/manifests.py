@@ -103,7 +103,7 @@ class ManifestWriting:
     def without(
         self, manifests: Iterable[ManifestFile], removed: Set[str]
     ) -> tuple[list[ManifestFile], list[DataFile]]:
-        """The manifests, those anew that list files whose locations are `removed`, and these files."""
+        """The manifests, written again where they list files whose locations are `removed`, and these files."""
         kept: list[ManifestFile] = []
         gone: list[DataFile] = []
         for manifest in manifests:

@@ -423,7 +423,7 @@ def _summary(
 
 
 def _operation(commit: Commit, added: Sequence[DataFile], gone: Sequence[DataFile]) -> Operation:
-    """What readers of changes are told: as many records in other files, where the log says so, are no change."""
+    """The kind of the change, for readers of changes: as many records in other files, where the log says so, are none."""
     if not gone:
         return Operation.APPEND
     same = sum(file.record_count for file in added) == sum(file.record_count for file in gone)

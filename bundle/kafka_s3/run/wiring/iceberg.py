@@ -60,8 +60,8 @@ def iceberg_follower(
 def iceberg_position_key(settings: Settings) -> str:
     """The key of the object that says how far the tables have come: those of another catalog or name are other tables."""
     names = (f"{CATALOG}type", f"{CATALOG}uri", f"{CATALOG}warehouse", NAME)
-    told = json.dumps([settings.text(name) for name in names]).encode()
-    return state_paths(settings).follower(f"iceberg-{hashlib.sha256(told).hexdigest()[:8]}")
+    settings_text = json.dumps([settings.text(name) for name in names]).encode()
+    return state_paths(settings).follower(f"iceberg-{hashlib.sha256(settings_text).hexdigest()[:8]}")
 
 
 def iceberg_planner(settings: Settings, store: ObjectStore) -> TablePlanner:
