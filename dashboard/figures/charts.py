@@ -23,7 +23,7 @@ PALETTE: Final = (
     "#7a7fd1",
     "#808890",
 )
-"""Each at least 3:1 against white and against the dark background: adjacent things are told apart by more than hue, by their order."""
+"""Each at least 3:1 against white and against the dark background: adjacent things are distinguished by more than hue, by their order."""
 BOX_COLOURS: Final = ("#1f6fb2", "#2a7a5f", "#7a4f9a", "#9a4a3f", "#5b6770")
 """Dark enough for white names."""
 HEIGHT: Final = 260

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class KeptResults:
-    """Results by their key, of one state of a log: another state begins empty, and beyond MOST the one used longest ago goes.
+    """Results by their key, of one state of a log: another state begins with none, and beyond MOST the one used longest ago goes.
 
     Thread-safe; whoever asks at once may work it out twice.
     """
@@ -41,7 +41,7 @@ class KeptResults:
         self._results: OrderedDict[Hashable, Any] = OrderedDict()
 
     def of(self, state: object, key: Hashable, *, make: Callable[[], T]) -> T:
-        """The result of this key for this state (the same object), made if it is not there."""
+        """The result of this key for this state (by its identity), made if it is not there."""
         with self._lock:
             if self._state is not state:
                 self._state, self._results = state, OrderedDict()

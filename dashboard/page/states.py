@@ -1,6 +1,6 @@
 """What does a page say when there is nothing to show, or something is wrong? Each state names what is the matter and the remedy.
 
-How old what a page shows is, and whether the bucket is seen at all, is said within seconds, whatever pace the reader chose.
+How old what a page shows is, and whether the bucket is seen at all, is shown within seconds, whatever pace the reader chose.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ SHOWN_DAMAGE: Final = 20
 
 
 def freshness(variables: resources.Variables, chosen: Chosen) -> None:
-    """A line under the title about the look that the page is drawn from; it renews itself.
+    """A line under the title about the look that the page is drawn from, refreshed by itself.
 
-    With refresh off it is written once, with the time of the look and not its age, unless the page still lacks a look that is not old.
+    With refresh off it is shown once, with the time of the look and not its age, unless the page still lacks a look that is not old.
     """
     every = EVERY_S if _due(chosen) or chosen.every_s is not None else None
     st.fragment(lambda: _tell(variables, chosen), run_every=every, key="freshness")()
 
 
 def drawn_from(scene: Scene) -> None:
-    """Notes which look the page is drawn from: the line under the title is about it."""
+    """Notes which look the page is drawn from: this is what the line under the title tells of."""
     st.session_state[DRAWN_FROM] = _Drawn(scene.chosen.sink, scene.looked_ms, scene.is_new)
 
 
@@ -85,7 +85,7 @@ def _tell(variables: resources.Variables, chosen: Chosen) -> None:
 
 
 def _seen(looked_ms: int, chosen: Chosen) -> str:
-    """How old a look is; without refresh, which would renew it, its time."""
+    """How old a look is; without refresh, where nobody would refresh it, its time."""
     if chosen.every_s is not None:
         return f"seen {ago(looked_ms, now_ms())}"
     at = data.local(pd.Series([looked_ms]), chosen.zone).iloc[0]
@@ -129,7 +129,7 @@ def refused(trouble: str) -> None:
     st.code(trouble, language=None, wrap_lines=True)
     st.markdown(
         "The dashboard needs `s3:ListBucket` on the bucket and `s3:GetObject` on the folder of the state. It tries again by itself; "
-        "`kafka-s3 doctor CONFIG` names every right that is missing."
+        "`kafka-s3 doctor CONFIG` tells every right that is missing."
     )
 
 

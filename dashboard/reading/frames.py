@@ -148,7 +148,7 @@ def joined(parts: Sequence[LogPart]) -> list[LogPart]:
 
 
 def neighbours(found: Iterable[T], span: Callable[[T], tuple[int, int]]) -> list[list[T]]:
-    """What comes in order, in runs without a version missing; `span` is the first and the last version of each."""
+    """What comes in order, in runs without a version missing; `span` tells the first and the last version of each."""
     runs: list[list[T]] = []
     for one in found:
         if runs and span(runs[-1][-1])[1] + 1 == span(one)[0]:
@@ -184,7 +184,7 @@ def counted_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 
 def taken(frame: pd.DataFrame, rows: Numbers, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """The rows of a mask, numbered from zero, with these columns, if any are named.
+    """The rows of a mask, numbered again, with these columns, if any are named.
 
     Column by column, and only what is wanted: pandas copies all rows of the columns first, and takes then.
     """

@@ -281,7 +281,7 @@ class History:
             self._parts.append(part_of_rows(run))
 
     def _with_offsets(self, damage: Damage) -> Damage:
-        """The damage with the offsets that the entry held; for the first ones only: their neighbours are read once."""
+        """The damage with the offsets that the entry held; of the first ones only, for which its neighbours are read once."""
         version = damage.version
         if version not in self._held and len(self._held) < TRIED_AGAIN:
             self._held[version] = held_text(held_by(self._store, self._paths, version, version))
@@ -295,7 +295,7 @@ class History:
                 self._take(range(version, version + 1))
 
     def _recognise(self) -> None:
-        """Whether this is still the same log, by its first entry."""
+        """Whether this is still the same log: its first entry tells."""
         key = self._paths.commit(0)
         try:
             identity = read_entry(self._store.get(key), key=key).commit_id

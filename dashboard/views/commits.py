@@ -268,7 +268,7 @@ def _pair(scene: Scene, found: pd.DataFrame, pair: Any) -> None:
 
 
 def _fields(scene: Scene, place: int) -> dict[str, str] | None:
-    """Fields and types of an object, None where they are on their way or unknown, which the page says."""
+    """Fields and types of an object, None where they are on their way or cannot be read, which the page says."""
     facts, reader = delta.object_at(scene.files(*delta.OBJECTS_OF), place), scene.at.reader
 
     def read(one: LoggedObject = facts) -> dict[str, str]:

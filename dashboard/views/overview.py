@@ -162,7 +162,7 @@ def _delay(scene: Scene) -> None:
     st.subheader("Delay", anchor=False, help="From a record's own time to the commit that holds it.")
     found = scene.kept("delays", lambda: delays(scene.files(*MEASURED), scene.window))
     if found.empty:
-        states.nothing("No object in this time has the times of its records.")
+        states.nothing("No object in this time tells the times of its records.")
         return
     unit_ms, unit = unit_of(float(found["slow_ms"].max()))
     names = {"slow_ms": "95 % of records", "median_ms": "half of records", "newest_ms": "the newest record"}
@@ -188,14 +188,14 @@ def _delay(scene: Scene) -> None:
 def _troubles(scene: Scene) -> None:
     st.subheader("What went wrong last", anchor=False)
     heartbeat = scene.snapshot.known.heartbeat if scene.snapshot.known else None
-    problem_shown = False
+    any_shown = False
     if heartbeat is not None and heartbeat.failure:
         st.error(f"The sink ended with: {plain(heartbeat.failure)}", icon=":material/cancel:")
-        problem_shown = True
+        any_shown = True
     if heartbeat is not None and heartbeat.warning:
         when = data.local(pd.Series([heartbeat.warned_ms]), scene.zone).iloc[0]
         st.warning(f"{when:%Y-%m-%d %H:%M:%S}: {plain(heartbeat.warning)}", icon=":material/warning:")
-        problem_shown = True
+        any_shown = True
     gone = data.lost(scene.gaps)
     if not gone.empty:
         st.error(f"{int(gone['offsets'].sum()):,} offsets were lost or passed over.", icon=":material/content_cut:")
@@ -203,10 +203,10 @@ def _troubles(scene: Scene) -> None:
                    "last": "Last offset", "cause": "Cause"}  # fmt: skip
         rows = parts.timed(gone.rename(columns={"committed_ms": "at_ms"}).tail(parts.SHOWN_ROWS), scene.zone, "at_ms")
         parts.table(rows, columns, name="Offsets that were lost", key="lost")
-        problem_shown = True
+        any_shown = True
     open_letters = scene.totals["dead_letters"]
     if open_letters > 0:
         st.warning(f"{open_letters:,} records are dead letters: see the page of that name.", icon=":material/drafts:")
-        problem_shown = True
-    if not problem_shown and scene.health is not None and scene.health.well:
+        any_shown = True
+    if not any_shown and scene.health is not None and scene.health.well:
         states.nothing("Nothing in this time: no failure, no lost offset, no open dead letter.")
