@@ -15,12 +15,12 @@ from figures.letter_tables import (
     SHOWN_HEADERS,
     by_pattern,
     holds,
+    members,
     name_of,
     pattern_of,
     place_of,
     pretty,
     shortened,
-    members,
     told_apart,
 )
 from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, LetterState
