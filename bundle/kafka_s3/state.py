@@ -33,8 +33,8 @@ from kafka_s3.connect.converters.whole_records import FIELD
 from kafka_s3.connect.naming.state_terms import DELETED, OWN, KeyTerm, Path
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, fit, read_columns
-from kafka_s3.followers.state import REBUILD, Changes, StateKeeper, StateRules, StateStretch, Transaction
+from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, compare_columns, read_columns
+from kafka_s3.followers.state import REBUILD, Changes, StateMerger, StateRules, StateStretch, Transaction
 from kafka_s3.model.errors import ConfigError, Problem, TableRefused, TableUnavailable
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
@@ -53,8 +53,8 @@ from kafka_s3.run.spark.state_tables import (
 )
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.state import state_keeper
-from kafka_s3.spark import Place, WantedRecords, place_of_settings, record_columns, register
+from kafka_s3.run.wiring.state import state_merger
+from kafka_s3.spark import SinkLocation, WantedRecords, location_of_settings, record_columns, register
 from kafka_s3.store.s3 import S3Store
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ class Difference:
 
 @dataclass(slots=True)
 class SparkStates:
-    """The state tables of one sink, on a session. `place` is the sink's log and objects; tables that are made are of the `format`."""
+    """The state tables of one sink, on a session. `location` is the sink's log and objects; tables that are made are of the `format`."""
 
     spark: SparkSession
-    place: Place
+    location: SinkLocation
     format: TableFormat = TableFormat.DELTA
     _frames: dict[Changes, DataFrame] = field(default_factory=dict)
     _bounds: dict[Changes, Bounds] = field(default_factory=dict)
@@ -218,8 +218,8 @@ class SparkStates:
             "withMetadata": True,
         }
         wanted = WantedRecords(stretch.topic, stretch.first, stretch.last)
-        own = record_columns(self.place, wanted)
-        records = self.spark.read.format(register(self.spark, self.place)).options(**options).load()
+        own = record_columns(self.location, wanted)
+        records = self.spark.read.format(register(self.spark, self.location)).options(**options).load()
         if FIELD not in own.fieldNames():
             raise TableRefused(
                 f"Entries {stretch.first} to {stretch.last} hold records of {stretch.topic} without {FIELD}: they were written before "
@@ -338,7 +338,7 @@ def _values(own: StructType, rules: StateRules) -> Iterator[tuple[Path, str]]:
 def _fitted(source: DataFrame, table: StructType, name: TableName, mode: Mode, target: StateTable) -> DataFrame:
     """The source with the table's columns, and those new ones that it may get. Raises TableRefused."""
     own = [one for one in source.columns if one != "_deleted"]
-    found = fit(
+    found = compare_columns(
         read_columns(table.json()).plain(), read_columns(source.select(*map(quoted, own)).schema.json()).plain()
     )
     refused = [*found.conflicts.values()]
@@ -419,7 +419,7 @@ def states_on_spark(settings: Settings, spark: SparkSession) -> SparkStates:
     kind = TableFormat(settings.text("state.table.format"))
     if kind is TableFormat.DELTA and not SparkCatalog(spark, "").knows_delta():
         raise ConfigError([Problem("state.enable", "true", f"cannot keep tables here. {HOW_TO_KNOW}")])
-    return SparkStates(spark, place_of_settings(settings), kind)
+    return SparkStates(spark, location_of_settings(settings), kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +446,7 @@ class StateComparison:
 class OpenStateTables:
     """The state tables of one sink, ready to be kept."""
 
-    keeper: StateKeeper
+    merger: StateMerger
     states: SparkStates
     log: CommitLog
     store: S3Store
@@ -458,13 +458,13 @@ class OpenStateTables:
 
     def compare(self, topic: str) -> StateComparison:
         """Compares a topic's table with the whole log. Raises TableError, also where a merge came in between."""
-        note = self.keeper.notes.read(topic)
+        note = self.merger.notes.read(topic)
         if note is None or note.rebuilding:
             raise TableRefused(f"Topic {topic} has no state table that is complete. kafka-s3 state run makes it.")
-        rules, name = self.keeper.rules, self.keeper.names.of(topic)
+        rules, name = self.merger.rules, self.merger.names.of(topic)
         with self.states.read_changes(StateStretch(topic, 0, note.position), rules) as changes:
             difference = self.states.first_difference(name, changes, rules)
-        if self.keeper.notes.read(topic) != note:
+        if self.merger.notes.read(topic) != note:
             raise TableRefused(f"{name} was changed by a merge meanwhile. Compare it again, or pause the sink before.")
         return StateComparison(topic, note.position, changes.keys - changes.deleted, difference)
 
@@ -479,5 +479,5 @@ def opened_states(settings: Settings, *, warn: Callable[[str], None]) -> OpenSta
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
     log.load()
     tables = states_on_spark(settings, spark_session(name=f"kafka-s3 state of {settings.name}"))
-    keeper = state_keeper(settings, store, tables, clock_ms=now_ms, warn=warn)
-    return OpenStateTables(keeper, tables, log, store)
+    merger = state_merger(settings, store, tables, clock_ms=now_ms, warn=warn)
+    return OpenStateTables(merger, tables, log, store)

@@ -43,7 +43,7 @@ from kafka_s3.run.spark.session import DELTA
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.run.wiring.state import state_keeper
+from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.state import states_on_spark
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
@@ -182,17 +182,17 @@ class Merges:
             if vectors:
                 self.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
         tables, settings = states_on_spark(traffic.settings, self.spark), traffic.settings
-        self.keeper = state_keeper(settings, traffic.store, tables, clock_ms=now_ms, warn=print)
+        self.merger = state_merger(settings, traffic.store, tables, clock_ms=now_ms, warn=print)
         log, name = traffic.log(), TableName(("default", "ours_orders"))
-        rules, topic_id = self.keeper.rules.text, log.state.topic_ids.get("orders", "")
+        rules, topic_id = self.merger.rules.text, log.state.topic_ids.get("orders", "")
         identity = tables.identity(name)
         assert identity is not None
         note = StateNote(identity, str(name), rules, "bench", log.state.version, topic_id, now_ms(), rows=KEYS)
-        self.keeper.notes.put("orders", note)
+        self.merger.notes.put("orders", note)
 
     def ours(self, keys: list[str]) -> None:
         """What a sink, a job or the command does."""
-        self.keeper.advance("orders", self.traffic.log())
+        self.merger.advance("orders", self.traffic.log())
 
     def by_hand(self, keys: list[str]) -> None:
         """What a user of Databricks writes."""

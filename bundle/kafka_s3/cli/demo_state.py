@@ -34,7 +34,7 @@ def show_states(out: Console, config: Mapping[str, str], shared: SharedSession, 
     from kafka_s3.spark import read_committed
     from kafka_s3.state import states_on_spark
 
-    spark = shared.of("states")
+    spark = shared.for_sink("states")
     settings = resolved(validate(config).usable())
     brokers = KafkaBrokers(settings.text("kafka.bootstrap.servers"))
     brokers.create_topic(STATUS_TOPIC, partitions=PARTITIONS, config={"retention.ms": "-1"})

@@ -241,7 +241,7 @@ class Advance:
 
 
 @dataclass(slots=True)
-class StateKeeper:
+class StateMerger:
     """Keeps the state tables of one sink. The log is loaded by whoever calls."""
 
     rules: StateRules
@@ -407,7 +407,7 @@ class FollowingStates:
     What fails is reported and tried again after a minute; it never stops the sink.
     """
 
-    keeper: StateKeeper
+    merger: StateMerger
     interval_ms: int
     interval_entries: int
     clock_ms: Callable[[], int]
@@ -454,16 +454,16 @@ class FollowingStates:
 
     def _advance(self, topic: str, log: CommitLog) -> None:
         try:
-            self.keeper.advance(topic, log)
+            self.merger.advance(topic, log)
             self._troubles.pop(topic, None)
-            note = self.keeper.notes.read(topic)
+            note = self.merger.notes.read(topic)
             if note is not None:
                 self._progress[topic] = note.progress
         except SinkError as error:
             since = self._troubles.get(topic, (self.clock_ms(), ""))[0]
             self._troubles[topic] = since, str(error)
             if isinstance(error, TableError):
-                self.keeper.hold(topic, str(error))
+                self.merger.hold(topic, str(error))
 
     def _report(self, log: CommitLog) -> None:
         """Says how far the tables are, and since when they lack an entry."""

@@ -1,4 +1,4 @@
-"""Keeps states on a Spark with executors of its own (`local-cluster`), to be killed: python -m tests.services.state.keeper FOLDER
+"""Keeps states on a Spark with executors of its own (`local-cluster`), to be killed: python -m tests.services.state.merger FOLDER
 
 Each line that it reads is a configuration's path, whose topic it brings up to date; then it says so. Its tables lie in FOLDER/warehouse,
 where the next one finds them, as in a catalog that outlives Spark.
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {settings.text('state.table').partition('.')[0]}")
         with closing(opened_states(settings, warn=print)) as states:
             try:
-                print("done", states.keeper.advance("orders", states.log), flush=True)
+                print("done", states.merger.advance("orders", states.log), flush=True)
             except TableError as error:
                 print("refused", error, flush=True)
     spark.stop()

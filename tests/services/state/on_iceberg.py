@@ -53,7 +53,7 @@ class Worlds:
 def compared(world: SparkStateWorld) -> str:
     """What `kafka-s3 state check` says."""
     states = states_on_spark(world.settings, world.spark)
-    return OpenStateTables(world.keeper, states, world.log(), world.store).compare("orders").text()
+    return OpenStateTables(world.merger, states, world.log(), world.store).compare("orders").text()
 
 
 def merges(worlds: Worlds) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def merges(worlds: Worlds) -> dict[str, Any]:
     world = worlds(**{"flush.size": "1"})
     world.take(*(KeyedRecord(key, 0, n, None, False) for n, key in enumerate("abc")))
     world.advance()
-    note = world.keeper.notes.read("orders")
+    note = world.merger.notes.read("orders")
     assert note is not None
     world.take(
         KeyedRecord("b", 0, 7, None, False), KeyedRecord("c", 0, 8, None, True), KeyedRecord("d", 0, 9, None, False)
@@ -69,7 +69,7 @@ def merges(worlds: Worlds) -> dict[str, Any]:
     world.advance()
     table, spark = f"{world.schema}.orders", world.spark
     snapshots = spark.table(f"{table}.snapshots").count()
-    world.keeper.notes.put("orders", note)
+    world.merger.notes.put("orders", note)
     world.advance()
     again = spark.table(f"{table}.snapshots").count() - snapshots
     summary = spark.table(f"{table}.snapshots").orderBy("committed_at").collect()[-1]["summary"]

@@ -17,7 +17,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.run.wiring.state import state_keeper
+from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.deaths import Died
@@ -76,7 +76,7 @@ class SparkStateWorld:
         for tp in PARTITIONS:
             self.kafka.create(tp)
         self.tables = Stepwise(states_on_spark(self.settings, spark))
-        self.keeper = state_keeper(self.settings, self.store, self.tables, clock_ms=lambda: self.now, warn=print)
+        self.merger = state_merger(self.settings, self.store, self.tables, clock_ms=lambda: self.now, warn=print)
         self.sink = build_sink(
             self.settings, self.kafka, source=self.kafka, store=self.store, clock_ms=lambda: self.now
         )
@@ -105,10 +105,10 @@ class SparkStateWorld:
         return log
 
     def advance(self) -> Advance:
-        return self.keeper.advance("orders", self.log())
+        return self.merger.advance("orders", self.log())
 
     def rebuild(self) -> Advance:
-        return self.keeper.rebuild("orders", self.log())
+        return self.merger.rebuild("orders", self.log())
 
     def committed(self) -> dict[str, int]:
         frontier = self.log().state.frontier

@@ -54,7 +54,7 @@ class Keeper:
 
     def _started(self) -> subprocess.Popen[str]:
         with (self.folder / "keeper.log").open("ab") as log:
-            command = [sys.executable, "-m", "tests.services.state.keeper", str(self.folder)]
+            command = [sys.executable, "-m", "tests.services.state.merger", str(self.folder)]
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ}
             )
@@ -126,8 +126,8 @@ def _check(keeper: Keeper, seed: int, s3: EmbeddedS3, bucket: str, spark: SparkS
 
 def _give_up_rebuild(world: SparkStateWorld) -> None:
     """Sets the note of a rebuild that died back by the time for which merges wait for it."""
-    note = world.keeper.notes.read("orders")
+    note = world.merger.notes.read("orders")
     if note is not None and note.rebuilding:
-        path = world.keeper.notes._key("orders")
+        path = world.merger.notes._key("orders")
         document = json.loads(world.store.get(path))
         world.store.put(path, json.dumps({**document, "merged_ms": note.merged_ms - ABANDONED_MS}).encode())

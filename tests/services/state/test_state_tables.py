@@ -87,13 +87,13 @@ def test_a_second_driver_with_an_older_view_changes_nothing(world_of: MakeWorld)
     world = world_of(**{"flush.size": "1"})
     world.take(KeyedRecord("a", 0, 1, None, False))
     world.advance()
-    note = world.keeper.notes.read("orders")
+    note = world.merger.notes.read("orders")
     assert note is not None
     world.take(KeyedRecord("a", 0, 2, None, False))
     world.advance()
     world.take(KeyedRecord("a", 0, 3, None, True))
     world.advance()
-    world.keeper.notes.put("orders", note)
+    world.merger.notes.put("orders", note)
     world.advance()
     assert world.rows() == {}
 
@@ -171,6 +171,6 @@ def test_a_table_of_ones_own_widens_its_types_and_is_merged_on_read_by_deletion_
     [merge] = DeltaTable.forName(world.spark, f"{world.schema}.orders").history(1).collect()
     assert merge["operation"] == "MERGE"
     assert int(merge["operationMetrics"]["numTargetDeletionVectorsAdded"]) > 0
-    note = world.keeper.notes.read("orders")
+    note = world.merger.notes.read("orders")
     assert note is not None
     assert note.rows == 3
