@@ -70,7 +70,7 @@ def key_of(number: int) -> str:
 def session(folder: Path) -> SparkSession:
     """A local Spark with Delta, as its users run it: none of the settings that make tests quick."""
     os.environ.update({**java_environment(), "PYSPARK_PYTHON": sys.executable})
-    more = {key: text for key, text in DELTA.items() if key != "spark.databricks.delta.snapshotPartitions"}
+    more = {**DELTA, "spark.databricks.delta.snapshotPartitions": "2", "spark.ui.showConsoleProgress": "false"}
     builder = SparkSession.builder.master("local[*]").appName("state merges").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.memory", "6g").config("spark.sql.shuffle.partitions", "8")
     builder = builder.config("spark.jars", ",".join(map(str, spark_kafka_and_delta_jars())))
