@@ -254,9 +254,9 @@ class Merges:
 def main(folder: Path, *, recent: bool, vectors: bool) -> None:
     """Prepares, measures, compares."""
     shutil.rmtree(folder / "run", ignore_errors=True)
-    spark = session(folder)
-    base = make_base(spark, folder)
-    with running_objects() as objects:
+    with running_objects() as objects:  # before the JVM, whose workers get the credentials
+        spark = session(folder)
+        base = make_base(spark, folder)
         traffic = Traffic(spark, objects, recent)
         merges = Merges(traffic, folder, base, vectors=vectors)
         seconds: dict[str, list[float]] = {side: [] for side in merges.sides}
@@ -280,7 +280,7 @@ def main(folder: Path, *, recent: bool, vectors: bool) -> None:
         print(found)
         assert len(set(found.values())) == 1, "all tables hold the same rows"
         traffic.store.close()
-    spark.stop()
+        spark.stop()
 
 
 if __name__ == "__main__":
