@@ -18,7 +18,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Protocol
 
@@ -30,7 +30,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.task.table_guard.columns import Mode
 from kafka_s3.followers.progress import MOST_WHY, read_note
-from kafka_s3.model.errors import LogDamaged, SinkError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.errors import LogDamaged, SinkError, StorageError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.protocols import StateProgress
 from kafka_s3.model.timing import iso_time
 from kafka_s3.store.store import ObjectStore
@@ -459,11 +459,13 @@ class FollowingStates:
             note = self.merger.notes.read(topic)
             if note is not None:
                 self._progress[topic] = note.progress
-        except SinkError as error:
+        except Exception as error:  # whatever it is: a state is no reason to stop the sink
+            why = str(error) if isinstance(error, SinkError) else f"{type(error).__name__}: {error}"
             since = self._troubles.get(topic, (self.clock_ms(), ""))[0]
-            self._troubles[topic] = since, str(error)
-            if isinstance(error, TableError):
-                self.merger.hold(topic, str(error))
+            self._troubles[topic] = since, why
+            if not isinstance(error, StorageError | LogDamaged):
+                with suppress(StorageError, LogDamaged):
+                    self.merger.hold(topic, why)
 
     def _report(self, log: CommitLog) -> None:
         """Says how far the tables are, and since when they lack an entry."""

@@ -363,12 +363,13 @@ def test_a_sink_merges_by_time_or_after_so_many_entries() -> None:
     assert world.rows() == {"a": 4}
 
 
-def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can() -> None:
+@pytest.mark.parametrize("error", [TableRefused("no"), ValueError("no"), OSError("the JVM is gone")])
+def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can(error: Exception) -> None:
     world = running({"state.interval.ms": "0"})
     world.take(record("a", 1))
 
     def refuse(at: str) -> None:
-        raise TableRefused(f"no {at}")
+        raise error
 
     world.tables.step = refuse
     world.take(record("a", 2))
