@@ -20,11 +20,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -82,6 +85,8 @@ OBJECT_COST: Final = 4 << 20
 """What opening an object costs, in bytes read: Spark's own figures of both."""
 PARTS: Final = 32
 """A read of less than PARTS * PART_BYTES is cut in about so many parts."""
+_OF_4_2: Final = "pyspark.sql.streaming.datasource"
+"""Where Spark 4.2 has what 4.0 has not: limits of a micro-batch, and streams that end with what is there."""
 LOOK_AGAIN_S: Final = 1.0
 """A stream that has all looks at the bucket so often: a request."""
 
@@ -545,6 +550,7 @@ class CommittedStream(DataSourceStreamReader):
         self._most = most
         self._log: CommitLog | None = None
         self._position: int | None = None
+        self._last: int | None = None
         self._begun: dict[str, Any] | None = None
         self._end: dict[str, Any] | None = None
         self._complete = -1
@@ -556,22 +562,36 @@ class CommittedStream(DataSourceStreamReader):
             self._begun = self._offset(self._first() - 1)
         return self._begun
 
-    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """Behind the last entry whose objects are visible, or so many entries further at most.
 
-        A stream that begins now gets what is there as its first, empty batch: a start that dies before its first commit would otherwise
-        begin with another `now`.
+        Spark 4.2 says where the stream stands, and its limit, which is none where all is wanted at once; Spark 4.0 says neither. A stream
+        that begins now gets what is there as its first, empty batch: a start that dies before its first commit would otherwise begin with
+        another `now`.
         """
-        if self._position is None:
+        begins = self._position is None and (start is None or start == self._begun)
+        if start is not None:
+            self._position = int(start["entry"])
+        elif self._position is None:
             self._position = int(self.initialOffset()["entry"])
-            if self._start.now:
-                return self.initialOffset()
+        if begins and self._start.now:
+            return self.initialOffset()
         end = self._end_behind(self._position)
-        if self._most is not None:
+        if self._most is not None and not (_LIMITS and isinstance(limit, _LIMITS.ReadAllAvailable)):
             end = min(end, self._position + self._most)
+        if self._last is not None:
+            end = max(min(end, self._last), self._position)
         if self._end is None or self._end["entry"] != end:
             self._end = self._offset(end)
         return self._end
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """What Spark 4.2 hands to `latestOffset`, unless the trigger wants all. It has no limit of entries: one of files stands for it."""
+        return _LIMITS.ReadAllAvailable() if self._most is None else _LIMITS.ReadMaxFiles(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Spark 4.2 asks for this with `trigger(availableNow=True)`: it ends with what is there now, in as many batches as it takes."""
+        self._last = complete_through(self._known_log())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The parts of what lies between two offsets. Raises LogDamaged where they are of another log."""
@@ -645,6 +665,11 @@ class CommittedStream(DataSourceStreamReader):
         if self._log is None:
             self._log = self._rows.place.log()
         return self._log
+
+
+_LIMITS: Final[Any] = import_module(_OF_4_2) if find_spec(_OF_4_2) else None
+if _LIMITS is not None:
+    _LIMITS.SupportsTriggerAvailableNow.register(CommittedStream)
 
 
 # ------------------------------------------------------------ rows
@@ -767,7 +792,7 @@ class FileColumns:
             "_topic": file.topic, "_partition": file.partition, "_first_offset": file.first_offset,
             "_last_offset": file.last_offset, "_entry": one.entry, "_object": file.key, DEAD_LETTER: None,
         }  # fmt: skip
-        self._first = file.first_offset if file.records == file.last_offset - file.first_offset + 1 else None
+        self._first, self._erased = one.first_offset, one.erased
         made = {*self._fixed, "_offset", "_row", KEY}
         own = [field for field in target if field.name not in made]
         if self._first is None and "_offset" in target.names and FIELD not in target.names:
@@ -802,9 +827,12 @@ class FileColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
     def _offsets(self, batch: pa.RecordBatch, before: int) -> pa.Array:
-        """Each record's offset: a file without gaps says it by its first, a record with metadata by itself."""
+        """Each record's offset: a file without gaps, but for erased records, says it by its first, a record with metadata by itself."""
         if self._first is not None:
-            return pa.array(range(self._first + before, self._first + before + len(batch)), pa.int64())
+            found = np.arange(self._first + before, self._first + before + len(batch))
+            for first, last in self._erased.ranges:
+                found[found >= first] += last - first + 1
+            return pa.array(found, pa.int64())
         kind = batch.schema.field(FIELD).type
         if pa.types.is_struct(kind) and kind.get_field_index("offset") >= 0:
             return pc.struct_field(batch.column(FIELD), "offset")  # null where the struct is

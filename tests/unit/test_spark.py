@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_
 from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
 from kafka_s3.model.files import Reason
 from kafka_s3.objects.readers import ObjectUnreadable
+from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -24,6 +28,7 @@ from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, Place, pl
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
+from tests.support.verifying import MemoryCluster
 
 PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -212,6 +217,29 @@ def test_records_of_rewritten_objects_are_read_once_before_and_after_the_origina
         numbers(world, sinceEntry=last)
 
 
+def erased(*numbers: int) -> World:
+    """Two objects of four records each, without those of these numbers."""
+    world = begun(4, **{"rewrite.grace.ms": str(GRACE_MS)})
+    take(world, *range(8))
+    world.now += 120_000
+    for n in numbers:
+        subjects = subjects_of(None, f"n = {n}", None)
+        work = Forgetting(
+            world.settings, world.store, subjects, lambda: world.now, pytest.fail, MemoryCluster(world.kafka)
+        )
+        work.end_open_files()
+        assert list(replace(work, wait_s=0.0).run(work.search()))
+    return world
+
+
+def test_records_beside_erased_ones_keep_their_offsets() -> None:
+    world = erased(0, 2, 5)
+    rows = [(row["n"], row["_offset"]) for row in read(world, withMetadata="true").to_pylist()]
+    assert sorted(rows) == [(1, 1), (3, 3), (4, 4), (6, 6), (7, 7)]
+    stream = source_of(world).streamReader(columns(n=pa.int32(), _offset=pa.int64()))
+    assert sorted(batch(stream, stream.initialOffset(), stream.latestOffset())) == [1, 3, 4, 6, 7]
+
+
 # ------------------------------------------------------------ columns
 
 
@@ -387,6 +415,44 @@ def test_a_stream_takes_so_many_entries_at_a_time_also_where_it_goes_on_from_a_c
     again = stream_of(world, maxEntriesPerTrigger=1)
     again.partitions(offsets[2], offsets[2])  # what Spark does behind a checkpoint
     assert again.latestOffset() == offsets[3]
+
+
+def test_a_spark_that_says_where_a_stream_stands_is_believed() -> None:
+    """As 4.2 does, also behind a checkpoint, of which its reader hears nothing else."""
+    world = begun()
+    for n in range(0, 6, 2):
+        take(world, n, n + 1)
+    offsets = [stream_of(world).initialOffset()]
+    for _ in range(8):
+        offsets.append(stream_of(world, maxEntriesPerTrigger=1).latestOffset(offsets[-1]))
+    found = [batch(stream_of(world), start, end) for start, end in pairwise(offsets)]
+    assert [some for some in found if some] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_a_stream_that_begins_now_begins_once_where_spark_says_where_it_stands() -> None:
+    world = begun()
+    take(world, 0, 1)
+    stream = stream_of(world, startingEntry="now")
+    start = stream.initialOffset()
+    assert stream.latestOffset(start) == start, "the first batch is empty"
+    take(world, 2, 3)
+    assert batch(stream, start, stream.latestOffset(start)) == [2, 3]
+    again = stream_of(world, startingEntry="now")
+    assert batch(again, start, again.latestOffset(start)) == [2, 3], "behind a checkpoint there is no other now"
+
+
+def test_a_stream_that_ends_with_what_is_there_takes_so_many_entries_at_a_time_up_to_it() -> None:
+    world = begun()
+    for n in range(0, 4, 2):
+        take(world, n, n + 1)
+    stream = stream_of(world, maxEntriesPerTrigger=1)
+    stream.prepareForTriggerAvailableNow()
+    take(world, 4, 5)
+    offsets = [stream.initialOffset()]
+    while (end := stream.latestOffset(offsets[-1])) != offsets[-1]:
+        offsets.append(end)
+    found = [batch(stream, start, end) for start, end in pairwise(offsets)]
+    assert [some for some in found if some] == [[0, 1], [2, 3]]
 
 
 def test_a_spark_that_does_not_say_where_a_stream_stands_never_makes_it_go_back() -> None:
