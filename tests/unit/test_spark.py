@@ -123,6 +123,19 @@ def test_without_a_sink_the_source_says_how_to_name_one() -> None:
         place_of("s3://bucket")
 
 
+def test_records_that_a_transform_sends_elsewhere_are_those_of_their_topic() -> None:
+    router = {"transforms": "t", "transforms.t.type": "io.confluent.connect.transforms.ExtractTopic$Value"}
+    world = begun(2, **router, **{"transforms.t.field": "to"})
+    for offset, to in enumerate("abab"):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n":%d,"to":"%s"}' % (offset, to.encode())))
+    world.sink.poll()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    found = read(world, withMetadata="true").to_pylist()
+    assert sorted((row["n"], row["_topic"], row["_object"].split("/")[1]) for row in found) == [
+        (0, "orders", "a"), (1, "orders", "b"), (2, "orders", "a"), (3, "orders", "b"),
+    ]  # fmt: skip
+
+
 def test_an_object_that_no_entry_names_is_not_read() -> None:
     world = begun()
     take(world, 0, 1)
@@ -374,6 +387,21 @@ def test_dead_letters_come_beside_the_records_or_alone() -> None:
     assert list(letter) == LETTER.names
     assert (letter["value"], letter["key"], letter["headers"]) == (b"{broken", b"k", [{"key": "h", "value": b"v"}])
     assert (letter["timestamp"], letter["state"]) == (datetime(2024, 1, 15, 10, tzinfo=UTC), "open")
+
+
+def test_a_stream_has_each_dead_letter_once() -> None:
+    world = begun(1, **{"errors.tolerance": "all"})
+    source = source_of(world, deadLetters="only", startingEntry="earliest")
+    stream = source.streamReader(source.schema())
+    found, start = list[list[int]](), stream.initialOffset()
+    for offset in range(0, 4, 2):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{broken"))
+        take(world, offset + 1)
+        end = stream.latestOffset()
+        parts = stream.partitions(start, end)
+        found.append([one for part in parts for some in stream.read(part) for one in some.column("offset").to_pylist()])
+        start = end
+    assert found == [[0], [2]]
 
 
 # ------------------------------------------------------------ streams
