@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -368,7 +369,7 @@ def _united_columns(place: Place, files: Sequence[DataFile]) -> dict[str, Struct
         found = settled(list(pool.each(lambda file: object_schema(place.store, _stored(file)), looked)))
     united, name = read_columns('{"fields":[]}'), ""
     for file, one in zip(looked, found, strict=True):
-        fitted = fit(united, read_columns(from_arrow_schema(one).json()).plain())
+        fitted = fit(united, read_columns(from_arrow_schema(one, prefer_timestamp_ntz=False).json()).plain())
         if fitted.conflicts:
             raise TableRefused(
                 f"No type holds a column of both {file.key} and {name}: {'; '.join(fitted.conflicts.values())}. Give the schema with the "
@@ -721,7 +722,7 @@ class Rows:
         return KEY in self.schema.names
 
     def _records(self, one: CommittedFile) -> Iterator[pa.RecordBatch]:
-        target, file = to_arrow_schema(self.schema), one.facts
+        target, file = arrow_schema(self.schema), one.facts
         columns = FileColumns(one, target)
         keys = self._keys(one) if self._has_keys else iter(())
         count = 0
@@ -754,9 +755,9 @@ class Rows:
         return (message.key for message in self.place.reading.messages(self.place.store, stored))
 
     def _letter_batch(self, some: Sequence[FiledLetter]) -> pa.RecordBatch:
-        target = to_arrow_schema(self.schema)
+        target = arrow_schema(self.schema)
         letters = pa.array(
-            [_letter_row(one) for one in some], to_arrow_schema(StructType([StructField("x", LETTER)]))[0].type
+            [_letter_row(one) for one in some], arrow_schema(StructType([StructField("x", LETTER)]))[0].type
         )
         if self.wanted.letters == "only":
             by_name = {field.name: letters.field(n) for n, field in enumerate(letters.type)}
@@ -765,6 +766,14 @@ class Rows:
             by_name["_topic"], by_name["_partition"], by_name["_offset"] = (letters.field(n) for n in range(3))
         arrays = [by_name.get(one.name, pa.nulls(len(some), one.type)).cast(one.type) for one in target]
         return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+_UTC: Final[Mapping[str, Any]] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The columns in Arrow, with times in UTC: Spark 4.0 takes that for granted, Spark 4.2 wants it said."""
+    return to_arrow_schema(schema, **_UTC)
 
 
 LETTERS_AT_ONCE: Final = 100

@@ -1,4 +1,4 @@
-"""What `make matrix` runs with each Spark, copied as `test_stream.py` beside `examples/`: a stream goes on behind its checkpoint."""
+"""What `make matrix` runs with each Spark, copied as `test_stream.py` beside `examples/`: a stream, and a DataFrame with times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.files import Reason
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.running import run_until_drained
-from kafka_s3.spark import register
+from kafka_s3.spark import read_committed, register
+from kafka_s3.testing.records import Record
 from kafka_s3.testing.sink_run import produce
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from kafka_s3.testing.services.s3 import EmbeddedS3
 
 
-def test_a_stream_takes_an_entry_at_a_time_and_goes_on_behind_its_checkpoint(
+def test_a_stream_goes_on_behind_its_checkpoint_and_a_dead_letter_has_its_time(
     kafka_broker: EmbeddedKafka, s3_server: EmbeddedS3, s3_bucket: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     texts = {
@@ -41,3 +42,9 @@ def test_a_stream_takes_an_entry_at_a_time_and_goes_on_behind_its_checkpoint(
         query.processAllAvailable()
         query.stop()
         assert sorted(row.n for row in spark.read.parquet(table).collect()) == list(range(n + 1))
+    produce(kafka_broker, {"orders": [Record(b"{broken", timestamp_ms=1_705_312_800_000)]})
+    run_until_drained(sink_on_spark(settings, spark), settings, Event(), close=Reason.FLUSH_NOW)
+    [letter] = (
+        read_committed(spark, texts, "orders", with_dead_letters="only").selectExpr("string(timestamp)").collect()
+    )
+    assert letter[0] == "2024-01-15 10:00:00"
