@@ -24,7 +24,7 @@ from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, Place, place_of
+from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, SinkLocation, location_of
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
@@ -43,7 +43,7 @@ Offset = dict[str, Any]
 
 def source_of(world: World, **options: Any) -> KafkaS3:
     class Source(KafkaS3):
-        given = Place("bucket", world.store, state_paths(world.settings), reading_of(world.settings))
+        given = SinkLocation("bucket", world.store, state_paths(world.settings), reading_of(world.settings))
 
     return Source({"topic": "orders", **{name: str(value) for name, value in options.items()}})
 
@@ -117,10 +117,10 @@ def test_what_a_log_does_not_have_is_said(wishes: dict[str, Any], message: str) 
 
 
 def test_without_a_sink_the_source_says_how_to_name_one() -> None:
-    with pytest.raises(ConfigError, match=r"config.*must be given, or the place of the sink's state"):
+    with pytest.raises(ConfigError, match=r"config.*must be given, or the location of the sink's state"):
         KafkaS3({"topic": "orders"})
     with pytest.raises(ConfigError, match=r"does not name a sink's state. Write s3://bucket/_kafka_s3/sink"):
-        place_of("s3://bucket")
+        location_of("s3://bucket")
 
 
 def test_records_that_a_transform_sends_elsewhere_are_those_of_their_topic() -> None:
@@ -445,7 +445,7 @@ def test_a_stream_takes_so_many_entries_at_a_time_also_where_it_goes_on_from_a_c
     assert again.latestOffset() == offsets[3]
 
 
-def test_a_spark_that_says_where_a_stream_stands_is_believed() -> None:
+def test_a_spark_that_says_how_far_a_stream_has_come_is_believed() -> None:
     """As 4.2 does, also behind a checkpoint, of which its reader hears nothing else."""
     world = begun()
     for n in range(0, 6, 2):
@@ -457,7 +457,7 @@ def test_a_spark_that_says_where_a_stream_stands_is_believed() -> None:
     assert [some for some in found if some] == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_a_stream_that_begins_now_begins_once_where_spark_says_where_it_stands() -> None:
+def test_a_stream_that_begins_now_begins_once_where_spark_says_how_far_it_has_come() -> None:
     world = begun()
     take(world, 0, 1)
     stream = stream_of(world, startingEntry="now")
