@@ -767,7 +767,7 @@ class FileColumns:
             "_topic": file.topic, "_partition": file.partition, "_first_offset": file.first_offset,
             "_last_offset": file.last_offset, "_entry": one.entry, "_object": file.key, DEAD_LETTER: None,
         }  # fmt: skip
-        self._first = file.first_offset if file.records == file.last_offset - file.first_offset + 1 else None
+        self._first = file.first_offset if file.dense else None
         made = {*self._fixed, "_offset", "_row", KEY}
         own = [field for field in target if field.name not in made]
         if self._first is None and "_offset" in target.names and FIELD not in target.names:

@@ -124,9 +124,11 @@ def check_compactable(settings: Settings) -> None:
         )
 
 
-def compaction_of(settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn) -> Compaction:
+def compaction_of(
+    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn, wait_s: float = WAIT_S
+) -> Compaction:
     """The compaction of a sink of resolved settings. Raises ConfigError."""
-    return Compaction(settings, store, clock_ms, warn)
+    return Compaction(settings, store, clock_ms, warn, wait_s)
 
 
 def compact_sink(

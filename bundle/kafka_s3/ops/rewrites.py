@@ -20,10 +20,10 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import RequestState, judge_request
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.rewrites import Rewrites
-from kafka_s3.model.errors import CommitError
+from kafka_s3.model.errors import CommitError, TableError
 from kafka_s3.model.files import DataFile
 from kafka_s3.ops.positions import BY_HAND, DriverAtWork, check_idle
-from kafka_s3.run.wiring.followers import compactor_of, followed_by_tables
+from kafka_s3.run.wiring.followers import compactor_of, followed_by_tables, tables_without_spark
 
 WAIT_S: Final = 300.0
 """How long a sink at work has to take what is asked for."""
@@ -83,7 +83,16 @@ class RewriteRequests:
         followed = followed_by_tables(self.settings, self.log.store)
         rewrites = Rewrites(self.log, committer.commit, self.warn, grace_ms, followed)
         rewrites.settle_requests()
+        self._follow()
         rewrites.delete_originals()
+
+    def _follow(self) -> None:
+        """The tables follow at once; one that cannot follow does so when the sink runs again."""
+        for tables in tables_without_spark(self.settings, self.log.store, clock_ms=self.clock_ms, warn=self.warn):
+            try:
+                tables.catch_up(self.log)
+            except TableError as error:
+                self.warn(f"{tables.name}: {error}")
 
     def _ask(self, request: CommitEntry, key: str) -> None:
         """Asks the sink at work to look, and gives it a while."""

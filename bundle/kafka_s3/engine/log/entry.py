@@ -261,14 +261,16 @@ def _erasure(document: dict[str, Any]) -> Erasure:
     return Erasure(document["asked_at"], document["salt"], tuple(document["subjects"]), **counts)
 
 
-FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile))
+SORTED: Final = "sorted_by"
+FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile) if field.name != SORTED)
 UPLOAD: Final = tuple(field.name for field in dataclasses.fields(Upload) if field.name != "inherited")
 
 
 def file_document(file: DataFile) -> dict[str, Any]:
     """A file in its JSON form. Who began its upload is no matter of the log."""
     upload = {name: getattr(file.upload, name) for name in UPLOAD}
-    return {name: getattr(file, name) for name in FILE} | {"upload": upload}
+    order = {SORTED: file.sorted_by} if file.sorted_by else {}
+    return {name: getattr(file, name) for name in FILE} | {"upload": upload} | order
 
 
 def file_of(document: dict[str, Any]) -> DataFile:

@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from kafka_s3.engine.task.table_guard.columns import TableColumns, read_columns
-from kafka_s3.followers.delta.planner import APP, Commit, TableFile, TablePlan, TableState
+from kafka_s3.followers.delta.planner import Commit, TableFile, TablePlan, TableState
 from kafka_s3.model.errors import PreconditionFailed, StorageError, TableRefused, TableUnavailable
 from kafka_s3.store.store import ObjectStore
 
@@ -154,12 +154,6 @@ class Table:
             self._store.put_new(f"{self._log}{table.version() + 1:020d}.json", ("\n".join(lines) + "\n").encode())
         except PreconditionFailed as error:
             raise TableUnavailable(f"{self.address}: another writer was faster; tried again.") from error
-
-    def compact(self) -> None:
-        """Puts small files together, without a change of data. Raises TableUnavailable where the table changed meanwhile, TableRefused."""
-        note = {"kafka-s3": self._app.removeprefix(APP), "maintenance": "optimize"}
-        with _errors(self.address):
-            self._table.optimize.compact(commit_properties=CommitProperties(custom_metadata=_metadata(note)))
 
     def checkpoint(self) -> None:
         """Sums the table's log up in one file, and deletes log files that are past the table's retention."""

@@ -32,7 +32,7 @@ class StoredFile:
     """The records of one file: an object of values, and those of keys and headers beside it; without values they are tombstones.
 
     `records` None: nothing but the object itself knows. Rows `[skip, until)` are wanted (None: to the end). `timestamp` is that of all its
-    records, epoch ms, None where they have different ones, or where it is not known.
+    records, epoch ms, None where they have different ones, or where it is not known. `in_order`: as their offsets are.
     """
 
     topic_partition: TopicPartition
@@ -45,6 +45,7 @@ class StoredFile:
     max_timestamp: int | None = None
     skip: int = 0
     until: int | None = None
+    in_order: bool = True
 
     @property
     def name(self) -> str:
@@ -58,8 +59,10 @@ class StoredFile:
 
     @property
     def dense(self) -> bool:
-        """Whether its records fill its offsets, so that each row's offset is known."""
-        return self.last_offset is not None and self.records == self.last_offset - self.first_offset + 1
+        """Whether its records fill its offsets in their order, so that each row's offset is known."""
+        return (
+            self.in_order and self.last_offset is not None and self.records == self.last_offset - self.first_offset + 1
+        )
 
     @property
     def wanted(self) -> int | None:
@@ -397,7 +400,7 @@ def _packed(file: StoredFile) -> bytes:
     parts = [(role.value, part.key, part.size, part.format) for role, part in file.parts.items()]
     return marshal.dumps((
         file.first_offset, file.folder, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
-        file.until,
+        file.until, file.in_order,
     ))  # fmt: skip
 
 
@@ -453,7 +456,7 @@ def _grouped(objects: Iterable[DataFile]) -> Iterable[StoredFile]:
             (file.topic_partition, folder, file.encoded_partition, file.first_offset),
             StoredFile(
                 file.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
-                file.max_timestamp,
+                file.max_timestamp, in_order=not file.sorted_by,
             ),
         )  # fmt: skip
         found.parts[file.role] = StoredObject(file.key, file.bytes, file.format)

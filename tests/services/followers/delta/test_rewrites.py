@@ -8,11 +8,11 @@ import pytest
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.followers.delta import follower
-from kafka_s3.followers.delta.maintain import Chores, Maintenance, MaintenanceStep, check_table, rebuild
-from kafka_s3.model.errors import TableRefused
+from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep, check_table, rebuild
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
-from kafka_s3.run.wiring.delta import intake_of, table_layout, tables_of
+from kafka_s3.ops.table_chores import maintenance_of
+from kafka_s3.run.wiring.delta import intake_of, tables_of
 from kafka_s3.store.faults import Moment
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.deaths import Died, strikes
@@ -139,18 +139,23 @@ def test_a_table_that_is_switched_on_behind_a_compaction_is_made_in_steps_that_c
     assert world.warnings.texts == []
 
 
-def test_optimize_is_refused_where_the_log_compacts_and_the_other_chores_are_done(world: TableWorld) -> None:
-    ask_for_compaction(world, world.store)
-    later(world)
-    work = Maintenance(world.store, world.log(), table_layout(world.settings))
+def test_optimize_is_a_compaction_by_the_log_of_what_the_table_holds(world: TableWorld) -> None:
+    world.table().optimize.compact()  # what others have put together stays theirs
+    more(world, 10)
+    world.now += 3 * MINUTE_MS  # the driver is gone
+    work = maintenance_of(world.settings, world.store, clock_ms=lambda: world.now, warn=pytest.fail)
     table = tables_of(world.settings, world.store)("orders")
-    with pytest.raises(TableRefused, match="Use kafka-s3 compact, and --no-optimize here"):
-        work.run(table, Chores({MaintenanceStep.OPTIMIZE, MaintenanceStep.VACUUM}, 0), topic="orders")
-    done = work.run(table, Chores({MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS}, 0), topic="orders")
+    done = work.run(table, Chores({MaintenanceStep.OPTIMIZE}, 0), topic="orders")
     assert done is not None
-    assert done.deleted == 3
+    assert (done.before.files, done.after.files) == (3, 2)
+    (entry,) = rewrites(world)
+    assert [len(swap.keys) for swap in entry.swaps] == [2]
+    assert numbers(world) == list(range(10))
+    world.run()
+    more(world, 12)
     later(world, GRACE_MS)
-    assert_agrees(world, 6)
+    assert numbers(world) == list(range(12))
+    assert world.warnings.texts == []
 
 
 def test_forgotten_records_leave_the_table_in_a_version_that_changes_data(world: TableWorld) -> None:

@@ -233,6 +233,8 @@ FOLLOWERS: Final = (
            "`rewrite.grace.ms` is over a listing shows the records twice.", _GROUP),
     Option("compact.target.bytes", Type.LONG, "26214400", "About how large an object becomes with `compact.enable`, at most a third of "
            "`writer.memory.bytes`. Files that find no neighbour to share so much with are left alone.", _GROUP, valid=Range(1)),
+    Option("compact.sort.by", Type.LIST, "", "Columns by which a compaction sorts the rows of a Parquet object, with dots for members of "
+           "structs, nulls last; columns that a topic has not are passed over. The object keeps no order of offsets then.", _GROUP),
     Option("notification.class", Type.STRING, "", "Who gets a message for each commit: `webhook`, `sns`, `sqs`, or the name of "
            "an entry point of the group `kafka_s3.notifications`: a callable taking the settings and returning an object with "
            "`send(message)`. Blank: nobody.", _GROUP),
