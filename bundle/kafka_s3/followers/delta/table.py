@@ -161,6 +161,19 @@ class Table:
             self._table.create_checkpoint()
             self._table.cleanup_metadata()
 
+    def forget_history(self) -> int:
+        """Deletes what the table's log says of all versions before the one last read, which a checkpoint holds; gives how many objects.
+
+        Raises TableError, StorageError.
+        """
+        with _errors(self.address):
+            self._table.create_checkpoint()
+        found = (info.key.removeprefix(self._log) for info in self._store.list(self._log))
+        old = [name for name in found if (of := _VERSION.match(name)) is not None and int(of[0]) < self.version]
+        for name in old:
+            self._store.delete(f"{self._log}{name}")
+        return len(old)
+
     def removed(self, hours: int) -> list[str]:
         """Paths of files that are in the bucket and that the table's log removed at least so long ago, as last read; unquoted."""
         with _errors(self.address):
@@ -257,6 +270,7 @@ REMEDY: Final = (
     "It is for other writers than delta-rs: drop that (ALTER TABLE ... DROP FEATURE, DROP CONSTRAINT), or let Spark write a table of your "
     "own with delta.writer=spark, or make this one again: kafka-s3 delta rebuild --fresh."
 )
+_VERSION: Final = re.compile(r"\d{20}(?=\.)")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
