@@ -194,7 +194,8 @@ class Compactor:
                 files.append(replace(about, upload=Upload(about.key, self.store.create_upload(about.key), (), 0)))
                 files[-1] = self._sent(files[-1], content)
                 keys = tuple(file.key for file in originals)
-                swaps.append(Swap(about.topic_partition, keys, about.key, about.records, str(digest)))
+                size = sum(file.bytes for file in originals)
+                swaps.append(Swap(about.topic_partition, keys, about.key, about.records, str(digest), bytes=size))
         except BaseException:
             abort_uploads(self.store, files)
             raise

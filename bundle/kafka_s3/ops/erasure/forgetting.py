@@ -268,7 +268,8 @@ class Forgetting:
         else:
             made, dropped = _without(compactor, match, original, content)
             records = original.records - len(dropped)
-        swap = Swap(original.topic_partition, (original.key,), "", original.records, dropped=dropped)
+        tp = original.topic_partition
+        swap = Swap(tp, (original.key,), "", original.records, dropped=dropped, bytes=original.bytes)
         if not records:
             return None, swap
         key = compactor.key_of([original], rewrite)
