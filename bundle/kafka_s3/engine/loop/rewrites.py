@@ -37,7 +37,7 @@ CHECKED_MS: Final = 5_000
 _log = logging.getLogger(__name__)
 
 
-Followed = Callable[[Iterable[str]], int]
+FollowedVersion = Callable[[Iterable[str]], int]
 """Gives the entry up to which the tables of all these topics have come. Raises LogDamaged, StorageError."""
 
 
@@ -57,7 +57,7 @@ class Rewrites:
     commit: Callable[[CommitEntry], None]
     warn: Callable[[str], None]
     grace_ms: int = DAY_MS
-    followed: Followed = no_tables
+    followed: FollowedVersion = no_tables
     done: Callable[[RewriteSummary], None] = lambda done: None
     _looks: bool = True
     _noticed: str = ""
