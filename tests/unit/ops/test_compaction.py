@@ -154,16 +154,17 @@ def test_objects_grow_to_about_the_target_size() -> None:
     assert world.numbers()[merged_key(world)] == list(range(12))
 
 
-def test_young_files_other_topics_and_other_directories_are_left() -> None:
+def test_young_files_and_other_directories_are_left_and_an_unknown_topic_is_refused() -> None:
     world = filled()
     work = compaction(world)
     for rules in (
         CompactionRules(TARGET, START_MS),
-        CompactionRules(TARGET, world.now, topics=frozenset({"payments"})),
         CompactionRules(TARGET, world.now, directory="partition=7"),
     ):
         assert work.plan(rules)[1] == []
     assert len(work.plan(CompactionRules(TARGET, world.now, frozenset({"orders"}), "partition=0"))[1]) == 1
+    with pytest.raises(ConfigError, match=r"oders.*Topics with objects: orders"):
+        work.plan(CompactionRules(TARGET, world.now, frozenset({"oders"})))
 
 
 def test_a_forecast_says_what_becomes_of_files_and_what_it_costs() -> None:

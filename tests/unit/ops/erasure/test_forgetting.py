@@ -459,3 +459,10 @@ def test_raw_bytes_and_headers_leave_with_the_keys_of_their_records() -> None:
     assert counts[Role.VALUE] == counts[Role.KEY] == counts[Role.HEADER] == len(OTHERS)
     values = b"".join(world.store.objects[one.file.key] for one in live if one.file.role is Role.VALUE)
     assert values == b"".join(f"{n} of {WHO[n]}||".encode() for n in OTHERS)
+
+
+def test_a_misspelt_topic_is_refused_before_anybody_takes_no_records_for_an_answer() -> None:
+    world = filled()
+    work = forgetting(world, topics=frozenset({"oders"}))
+    with pytest.raises(ConfigError, match=r"oders.*Topics with objects: orders"):
+        work.search()
