@@ -30,6 +30,7 @@ from kafka_s3.ops.explain.inquiry import explain
 from kafka_s3.ops.migration import MigrationRefused, check_log_empty
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.restore.files import logged_files, named_files
+from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.ops.rewrites import NotTaken
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import object_names
@@ -378,3 +379,14 @@ def test_a_column_without_an_order_leaves_the_files_as_they_are() -> None:
     world, warnings = filled("parquet"), list[str]()
     assert list(compaction(world, warnings).run(CompactionRules(TARGET, world.now, sort_by=("tags",)))) == []
     assert "which has no order" in warnings[0]
+
+
+def test_a_restore_sends_sorted_rows_in_the_order_of_the_offsets_that_their_metadata_have() -> None:
+    world = sortable(**{"record.metadata.enable": "true"})
+    (entry,) = sorted_compaction(world, "who.name")
+    assert numbers(world, entry.files[0]) != list(range(12))
+    table, _ = logged_files(read_history(world.store, world.log().paths), lambda tp: True)
+    (file,) = table.of(ORDERS)
+    found = list(reading_of(world.settings).messages(world.store, replace(file, skip=2)))
+    assert [json.loads(one.value or b"")["n"] for one in found] == list(range(2, 12))
+    assert [one.origin[2] for one in found if one.origin is not None] == list(range(2, 12))

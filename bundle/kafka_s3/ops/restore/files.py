@@ -97,13 +97,23 @@ class RowReading:
     metadata: bool
 
     def messages(self, store: ObjectStore, file: StoredFile) -> Iterator[Message]:
-        """The wanted records of a file, in order. Raises ObjectUnreadable, also where sidecars or the log count others; StorageError."""
+        """The wanted records of a file, in order: sorted rows in that of the offsets that their metadata have, if they have some.
+
+        Raises ObjectUnreadable, also where sidecars or the log count others; StorageError.
+        """
+        rows = self._rows(store, file)
+        if self.metadata and not file.in_order:
+            rows = iter(sorted(rows, key=lambda found: _offset(found[Role.VALUE])))
+        for row, found in enumerate(rows):
+            if file.skip <= row and (file.until is None or row < file.until):
+                yield self._message(file, found, row)
+
+    def _rows(self, store: ObjectStore, file: StoredFile) -> Iterator[dict[Role, Any]]:
         columns = {
             role: rows_of(store, part, separator=self.separator, framing=self.framing)
             for role, part in file.parts.items()
         }
-        row = 0
-        while True:
+        for row in count():
             found = {role: next(rows, _END) for role, rows in columns.items()}
             ended = [role for role, one in found.items() if one is _END]
             if ended:
@@ -113,9 +123,7 @@ class RowReading:
                         "kafka-s3 verify says what is wrong."
                     )
                 return
-            if file.skip <= row and (file.until is None or row < file.until):
-                yield self._message(file, found, row)
-            row += 1
+            yield found
 
     def _message(self, file: StoredFile, found: dict[Role, Any], row: int) -> Message:
         row_value, part = found.get(Role.VALUE), file.parts.get(Role.VALUE)
@@ -176,6 +184,12 @@ def _metadata(value: Any) -> tuple[Any, dict[str, Any] | None]:
     if not isinstance(value, dict) or FIELD not in value:
         return value, None
     return {name: one for name, one in value.items() if name != FIELD}, value[FIELD]
+
+
+def _offset(value: Any) -> int:
+    """The offset in the metadata of a record; of one without any, one before all others."""
+    kept = _metadata(value)[1]
+    return -1 if kept is None else int(kept["offset"])
 
 
 def _inner(row: Any, role: Role, form: str) -> Any:
