@@ -112,7 +112,7 @@ def _show(view: ModuleType, variables: resources.Variables, chosen: controls.Cho
     st.title(f"{view.TITLE} \u00b7 {plain(chosen.sink)}", anchor=False)
     freshness = st.container()
     st.fragment(lambda: _draw(view, variables, chosen), run_every=chosen.every_s, key=view.PATH or "overview")()
-    with freshness:  # it tells of the look that the page was drawn from
+    with freshness:  # it is about the look that the page was drawn from
         states.freshness(variables, chosen)
 
 

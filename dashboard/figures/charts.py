@@ -167,12 +167,12 @@ def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: st
 
 
 def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], columns: Sequence[str]) -> Chart:
-    """A cell of colour for each `row` and `column` of `figures.heat`; titles of rows, columns and value. `shown` tells the value.
+    """A cell of colour for each `row` and `column` of `figures.heat`; titles of rows, columns and value. `shown` is the value's text.
 
     A cell that is `open` has no colour of its own: what it will hold is not known yet.
     """
     rows = list(dict.fromkeys(cells["row"]))
-    number = ",d" if cells[value].dtype.kind == "i" else ",.3~r"  # "~s" tells 25 beside 50,000 as "0k"
+    number = ",d" if cells[value].dtype.kind == "i" else ",.3~r"  # "~s" shows 25 beside 50,000 as "0k"
     encoding = {
         "x": {**_named("column", titles[1]), "sort": list(columns), "scale": {"domain": list(columns)}, "axis": {"labelAngle": 0}},
         "y": {**_named("row", titles[0]), "sort": rows, "axis": {"labelOverlap": False}},

@@ -105,7 +105,7 @@ def holds(letter: DeadLetter, text: str) -> bool:
     )
 
 
-def told(filed: FiledLetter) -> Iterator[tuple[str, str]]:
+def members(filed: FiledLetter) -> Iterator[tuple[str, str]]:
     """Everything of a letter, as names and printable texts, shortened to what a page can show."""
     yield from details(shortened(filed))
     if (more := len(filed.letter.headers) - SHOWN_HEADERS) > 0:
