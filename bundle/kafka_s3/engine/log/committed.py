@@ -56,9 +56,9 @@ class CommittedFile:
 
     @property
     def first_offset(self) -> int | None:
-        """The first offset, where from it on each that was not erased is that of a record; None where there are other gaps."""
+        """The first offset, where from it on each that was not erased is that of a record; None with other gaps or sorted rows."""
         file = self.facts
-        known = file.records == file.last_offset - file.first_offset + 1 - len(self.erased)
+        known = not file.sorted_by and file.records == file.last_offset - file.first_offset + 1 - len(self.erased)
         return file.first_offset if known else None
 
 
@@ -69,7 +69,8 @@ def committed_files(
 
     A rewrite commits no records. Its objects stand for those of the stretch where all that it replaced are of the stretch; else the
     originals are read, as long as they are there. `later` are the entries behind the stretch, of which nothing but rewrites count. Raises
-    LogDamaged where originals are deleted that the rewrite merged with objects of other entries.
+    LogDamaged where originals are deleted that the rewrite merged with objects of other entries, or where rows that count no more are
+    among sorted ones.
     """
     stretch = _Stretch(topic)
     live = live_objects(chain(stretch.own(entries), stretch.rewrites(later)))
@@ -81,9 +82,14 @@ def _file(parts: Mapping[Role, LiveObject]) -> CommittedFile:
     values, keys = parts.get(Role.VALUE), parts.get(Role.KEY)
     one = values or keys
     assert one is not None
+    if one.until is not None and one.file.sorted_by:
+        raise LogDamaged(
+            f"{one.file.key} holds records from offset {one.until} on that count elsewhere, since the position went back, and its rows are "
+            f"sorted by {one.file.sorted_by}: which they are it does not say. Read from a later entry, or to an earlier one."
+        )
     value_file, key_file = (part.file if part is not None else None for part in (values, keys))
     erased = one.erased
-    if one.file.records == one.file.last_offset - one.file.first_offset + 1:
+    if one.file.dense:
         erased = OffsetSet()  # an original, which is read in place of what replaced it
     return CommittedFile(one.version, value_file, key_file, one.until, erased)
 
