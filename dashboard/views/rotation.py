@@ -211,7 +211,7 @@ def _alternatives(scene: Scene, of: Small, rules: dict[str, Value]) -> None:
     """What `simulate` makes of the topic's pace, as it is set and otherwise."""
     made = resources.asked(
         resources.simulations(scene.variables), (of.pace, *rules.items()),
-        lambda: alternatives(rules, of.pace, progress=lambda done: PAGES_FIRST.wait()),
+        lambda: list(alternatives(rules, of.pace, progress=lambda done: PAGES_FIRST.wait())),
         what=f"Simulating other settings for {plain(of.topic)}", wait_s=0,
     )  # fmt: skip
     if made is None:
