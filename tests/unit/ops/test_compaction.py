@@ -330,6 +330,8 @@ def test_rows_of_parquet_are_sorted_nulls_last_and_the_log_says_that_they_have_n
         tables.catch_up(log)
     (read,) = live_objects(read_history(world.store, log.paths)).values()
     assert read.file.sorted_by == "who.name,n"
+    (committed,) = committed_files(world.entries(), "orders")
+    assert committed.first_offset is None
 
 
 def test_a_lost_upload_of_sorted_rows_is_made_again_sorted() -> None:
