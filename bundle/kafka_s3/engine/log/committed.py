@@ -56,10 +56,10 @@ class CommittedFile:
 
     @property
     def first_offset(self) -> int | None:
-        """The first offset, where each from it on that was not erased is that of a record in turn; None with other gaps, or sorted rows."""
+        """The first offset, where from it on each that was not erased is that of a record; None with other gaps or sorted rows."""
         file = self.facts
-        known = file.records == file.last_offset - file.first_offset + 1 - len(self.erased)
-        return file.first_offset if known and not file.sorted_by else None
+        known = not file.sorted_by and file.records == file.last_offset - file.first_offset + 1 - len(self.erased)
+        return file.first_offset if known else None
 
 
 def committed_files(
