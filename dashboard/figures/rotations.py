@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from figures.data import DAY_MS, Window
+from kafka_s3.model.files import Role
 from kafka_s3.ops.alternatives import TopicPace
 from kafka_s3.ops.forecast import Prices
-from reading.frames import NO_TIME, counted_files
+from reading.frames import NO_TIME, REWRITTEN, counted_files, made_from_others, taken
 from reading.groups import groups_by, middle
 
 MIB: Final = 1 << 20
@@ -123,6 +124,54 @@ def summary(files: pd.DataFrame, window: Window) -> Summary:
         records=histogram(rows["records"]),
         spans=histogram(times["span_ms"]),
     )
+
+
+# ------------------------------------------------------------ what took the place of others
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What compactions and erasures of a window made: a row for each of the two, and the sizes of all objects before and after.
+
+    In `kinds` `before` and `after` are numbers of objects. `known` is false where entries with some of the objects before are not read.
+    """
+
+    kinds: pd.DataFrame
+    before: pd.DataFrame
+    after: pd.DataFrame
+    known: bool
+
+
+def rewritten(files: pd.DataFrame, swaps: pd.DataFrame) -> Rewritten | None:
+    """Of the files and swaps of a window, those of records; None where nothing was made from others."""
+    made = taken(files, made_from_others(files) & (files["role"] == Role.VALUE).to_numpy())
+    gone = swaps[swaps["role"].isin([Role.VALUE]).to_numpy() | swaps["role"].isna().to_numpy()]
+    rows = []
+    for reason in REWRITTEN:
+        old, new = gone[(gone["reason"] == reason).to_numpy()], made[(made["reason"] == reason).to_numpy()]
+        if len(old):
+            read = old[(old["bytes"] >= 0).to_numpy()]
+            rows.append((
+                reason, old["version"].nunique(), len(old), len(new), middle(read["bytes"]), middle(new["bytes"]),
+                int(read["bytes"].sum()), int(new["bytes"].sum()), int(read["records"].sum() - new["records"].sum()),
+                int(old["committed_ms"].max()),
+            ))  # fmt: skip
+    if not rows:
+        return None
+    names = [
+        "reason",
+        "entries",
+        "before",
+        "after",
+        "median_before",
+        "median_after",
+        "bytes_before",
+        "bytes_after",
+        "gone",
+        "last_ms",
+    ]
+    known = bool((gone["bytes"] >= 0).all())
+    return Rewritten(pd.DataFrame(rows, columns=names), histogram(gone["bytes"]), histogram(made["bytes"]), known)
 
 
 # ------------------------------------------------------------ what it costs

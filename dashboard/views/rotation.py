@@ -42,6 +42,7 @@ def render(scene: Scene) -> None:
     found = scene.kept("rotation", lambda: rotations.summary(scene.files(*rotations.SUMMED_UP), scene.window))
     if not found.files:
         states.nothing("No data file was written in this time.")
+        _rewritten(scene)
         return
     parts.figures([
         ("Files", f"{found.files:,}", "Files of records, in the chosen time; as the log counts them."),
@@ -56,6 +57,7 @@ def render(scene: Scene) -> None:
     _over_time(scene, found)
     _made_when(scene)
     _histograms(found)
+    _rewritten(scene)
     worked_ms = scene.at_work.until_ms - scene.at_work.since_ms
     if worked_ms >= ADVICE_MS:
         _small(scene)
@@ -141,6 +143,50 @@ def _histograms(found: Summary) -> None:
             _histogram(
                 found.spans, "time from first to last record", key="spans", text=duration_text, labels=charts.DURATIONS
             )
+
+
+def _rewritten(scene: Scene) -> None:
+    """Compacted and erased objects, beside what was written: how many there were, and how large, before and after."""
+    found = scene.kept(
+        "rewritten",
+        lambda: rotations.rewritten(scene.files("version", "committed_ms", "records", "bytes"), scene.swaps),
+    )
+    if found is None:
+        return
+    st.subheader("Compacted and erased: objects in the place of others", anchor=False)
+    kinds = found.kinds
+    columns = {
+        "what": st.column_config.Column("What", help="Compaction changes no record; an erasure takes some away."),
+        "objects": st.column_config.Column("Objects, before and after", width="medium"),
+        "medians": st.column_config.Column("Median size"), "sizes": st.column_config.Column("Bytes"),
+        "gone": parts.number_column("Records erased"), "entries": parts.number_column("Entries"),
+        "last": parts.time_column("Last", scene.zone),
+    }  # fmt: skip
+    rows = kinds.assign(
+        what=kinds["reason"].map(DONE), objects=_change_of(kinds, "{}", lambda number: f"{number:,}"),
+        medians=_change_of(kinds, "median_{}", size_text), sizes=_change_of(kinds, "bytes_{}", size_text),
+    )  # fmt: skip
+    parts.table(
+        parts.timed(rows, scene.zone, "last_ms"),
+        columns,
+        name="Objects in the place of others, by what was done",
+        key="rewritten",
+    )
+    left, right = st.columns(2)
+    with left:
+        _histogram(found.before, "size of objects before", key="before", text=size_text, labels=charts.IEC)
+    with right:
+        _histogram(found.after, "size of objects after", key="after", text=size_text, labels=charts.IEC)
+    unread = "" if found.known else " Entries with some of the objects before are not read: these are not in the sizes."
+    st.caption(f"All else on this page is about files as they were written.{unread}")
+
+
+def _change_of(kinds: pd.DataFrame, name: str, text: Callable[[float], str]) -> list[str]:
+    ends = zip(kinds[name.format("before")], kinds[name.format("after")], strict=True)
+    return [" \u2192 ".join("none" if pd.isna(end) else text(end) for end in pair) for pair in ends]
+
+
+DONE: Final = {str(Reason.COMPACTION): "compacted", str(Reason.ERASURE): "erased"}
 
 
 def _histogram(found: pd.DataFrame, title: str, *, key: str, text: Callable[[float], str], labels: str) -> None:
