@@ -133,7 +133,7 @@ def summary(files: pd.DataFrame, window: Window) -> Summary:
 class Rewritten:
     """What compactions and erasures of a window made: a row for each of the two, and the sizes of all objects before and after.
 
-    In `kinds` `before` and `after` are numbers of objects. `known` is false where entries with some of the objects before are not read.
+    In `kinds` `before` and `after` are numbers of objects; the sizes are in the same classes. `known` is false where entries with some of the objects before are not read.
     """
 
     kinds: pd.DataFrame
@@ -171,7 +171,12 @@ def rewritten(files: pd.DataFrame, swaps: pd.DataFrame) -> Rewritten | None:
         "last_ms",
     ]
     known = bool((gone["bytes"] >= 0).all())
-    return Rewritten(pd.DataFrame(rows, columns=names), histogram(gone["bytes"]), histogram(made["bytes"]), known)
+    before, after = histogram(gone["bytes"]), histogram(made["bytes"])
+    classes = pd.concat([before, after])[["lower", "upper"]].drop_duplicates().sort_values("lower")
+    before, after = (
+        classes.merge(one, how="left").fillna({"files": 0}).astype({"files": int}) for one in (before, after)
+    )
+    return Rewritten(pd.DataFrame(rows, columns=names), before, after, known)
 
 
 # ------------------------------------------------------------ what it costs

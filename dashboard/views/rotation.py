@@ -49,6 +49,7 @@ def render(scene: Scene) -> None:
         ("Median size", size_text(found.median_bytes), "Half of the files are smaller."),
         ("Size, 5 %", size_text(found.least_bytes), "One of twenty files is smaller."),
         ("Size, 95 %", size_text(found.most_bytes), "One of twenty files is larger."),
+        ("Bytes", size_text(int(found.reasons["bytes"].sum())), "Of these files together."),
         ("Median records", f"{found.median_records:,.0f}", "Half of the files have fewer."),
         ("Below 16 MiB", f"{found.small:.0%}", "Small files make queries slow and requests many."),
         ("Records' age, 95 %", "unknown" if found.slow_ms is None else duration_text(found.slow_ms),

@@ -172,7 +172,8 @@ def _figures(scene: Scene, table: TableLog, objects: pd.DataFrame) -> None:
         ("Version", f"{table.versions[-1].version:,}" if table.versions else "unknown", "The newest one of the table."),
         ("Rows in the table", "unknown" if rows is None else f"{rows:,}", "As the table itself counts them."),
         ("Files in the table", "unknown" if files is None else f"{len(files.files):,}",
-         "unknown" if files is None else f"Together {size_text(files.bytes)}."),
+         "As the table itself counts them."),
+        ("Bytes in the table", "unknown" if files is None else size_text(files.bytes), "Of its files together."),
         ("Rows in the log", f"{int(live['records'].sum()):,}", f"In {len(live):,} objects, all that the log has of the topic."),
         ("Last OPTIMIZE", ago(optimized[-1].at_ms, scene.now_ms) if optimized else "none", f"Among the newest {NEWEST} versions."),
     ])  # fmt: skip
