@@ -180,7 +180,7 @@ def _throughput(scene: Scene) -> None:
 def _coloured(scene: Scene, shown: list[str]) -> list[str]:
     """The topics that have a colour: as long as there is one for each of the log's, a topic keeps its own, whichever are chosen.
 
-    The charts are then the same but for their data, and are not drawn anew.
+    The charts are then the same but for their data, and are not drawn again.
     """
     every = data.topics_in(scene.snapshot.frames)
     return every if len(every) <= len(charts.PALETTE) else shown
