@@ -133,7 +133,8 @@ def summary(files: pd.DataFrame, window: Window) -> Summary:
 class Rewritten:
     """What compactions and erasures of a window made: a row for each of the two, and the sizes of all objects before and after.
 
-    In `kinds` `before` and `after` are numbers of objects; the sizes are in the same classes. `known` is false where entries with some of the objects before are not read.
+    In `kinds` `before` and `after` are numbers of objects; the sizes are in the same classes. `known` is false where entries with some of
+    the objects before are not read.
     """
 
     kinds: pd.DataFrame
