@@ -188,7 +188,8 @@ def _with_live(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     """The tables with what was replaced: files know whether they are `live`, swaps what the object was that is gone."""
     files, swaps = tables["files"], tables["swaps"]
     live = np.ones(len(files), bool)
-    near = pc.is_in(files["folder"].cast(pa.string()), pc.unique(swaps["folder"].cast(pa.string())))
+    folders = pc.unique(swaps["folder"].cast(pa.string()))
+    near = pc.is_in(files["folder"].cast(pa.string()), folders) if len(swaps) else pa.array([], pa.bool_())
     rows = pc.indices_nonzero(near)
     candidates = files.take(rows)
     keys, replaced = _keys(candidates), _keys(swaps)
