@@ -67,8 +67,7 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
          "From a record's own time to the commit with it: 95 % of the last commit's records were quicker."),
         ("Complete through", through, "No record up to this time is missing, in any partition; see below."),
         ("Catches up", caught_up_text(known),
-         "By when a sink that is behind has read all that is in Kafka, at its pace of now; a dash where it is not behind. "
-         + (f"{known.catch_up.text(scene.now_ms)}." if known.catch_up else "")),
+         "By when a sink that is behind has read all that is in Kafka, at its pace of now; a dash where it is not behind."),
         ("Last commit", last_commit_text(known, scene.now_ms), "When data was last committed."),
         ("Records written", f"{totals['written']:,}", "In the chosen time."),
         ("Dead letters", f"{totals['dead_letters']:,}", "In the chosen time, less those that were settled."),
@@ -86,8 +85,9 @@ def _history(scene: Scene, known: SinkSnapshot) -> None:
     lasted = [duration_text((end - one.at_ms) // 1000 * 1000) for one, end in zip(found, ends, strict=True)]
     since = data.local(pd.Series([found[-1].at_ms]), scene.zone).iloc[0]
     before = f" Before that {found[-2].state} for {lasted[-2]}." if len(found) > 1 else ""
+    late = f" {known.catch_up.text(scene.now_ms)}." if known.catch_up else ""
     own = "" if scene.health and scene.health.state == found[-1].state else "By its own heartbeat "
-    st.caption(f"{own}{found[-1].state} for {lasted[-1]}, since {since:%Y-%m-%d %H:%M:%S}.{before}")
+    st.caption(f"{own}{found[-1].state} for {lasted[-1]}, since {since:%Y-%m-%d %H:%M:%S}.{before}{late}")
     box = parts.box("All states", key="states-box") if len(found) > 1 else None
     if box is None:
         return

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import boto3
 import pytest
@@ -198,7 +199,10 @@ def visit(browser: Browser, page: str, sink: str, **more: str) -> Browser:
 
 def test_commands_name_topics_time_and_bucket_of_what_is_shown(browser: Browser) -> None:
     span = {"range": "from - to", "from": "2024-01-15T11:00", "to": "2024-01-15T14:30"}
-    visit(browser, "dead-letters", "shop", letters="true", topics="orders,payments", **span)
+    address = urlencode(
+        {"sink": "shop", "refresh": "off", "letters": "true", **span, "topics": ["orders", "payments"]}, doseq=True
+    )
+    browser.driver.get(f"{browser.url}/dead-letters?{address}")
     browser.until(lambda: any("resolve" in one for one in browser.driver.execute_script(CODE)), what="the commands")
     words = shlex.split(next(one for one in browser.driver.execute_script(CODE) if "resolve" in one).splitlines()[-1])
     assert words[3:5] == ["shop", "--bucket"]
@@ -233,7 +237,7 @@ def test_a_table_that_refuses_says_why_and_since_when_and_hides_no_lag(browser: 
     [row] = browser.grid("Tables and whether they are complete")
     assert (row["Verdict"], row["Why"]) == ("refuses", HELD)
     visit(browser, "overview", "late")
-    assert browser.figures()["Lag"] == "31,677,000"
+    assert browser.figures()["Lag"].startswith("31,677,000")
 
 
 def test_schemas_without_names_that_take_turns_are_no_all_clear(browser: Browser) -> None:
