@@ -65,7 +65,7 @@ def _of_topics(topic: pd.Series, window: Window) -> Numbers:
 
 def selected(frames: Frames, window: Window) -> Frames:
     """All frames, cut to the window."""
-    every = (frames.entries, frames.files, frames.counts, frames.gaps, frames.swaps)
+    every = (frames.entries, frames.files, frames.counts, frames.gaps, frames.rewrites, frames.swaps)
     return Frames(*(within(frame, window) for frame in every))
 
 

@@ -12,7 +12,7 @@ from figures.data import DAY_MS, Window
 from kafka_s3.model.files import Role
 from kafka_s3.ops.alternatives import TopicPace
 from kafka_s3.ops.forecast import Prices
-from reading.frames import NO_TIME, REWRITTEN, counted_files, made_from_others, taken
+from reading.frames import NO_TIME, counted_files, made_from_others, taken
 from reading.groups import groups_by, middle
 
 MIB: Final = 1 << 20
@@ -85,6 +85,58 @@ def spans(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What compactions, or erasures, put in the place of what: numbers of objects and bytes, and records whose content is gone."""
+
+    before: int
+    bytes_before: int
+    after: int
+    bytes_after: int
+    erased: int
+
+    @property
+    def mean_before(self) -> float:
+        """How large an object was."""
+        return self.bytes_before / self.before if self.before else 0.0
+
+    @property
+    def mean_after(self) -> float:
+        """How large an object is."""
+        return self.bytes_after / self.after if self.after else 0.0
+
+
+def rewritten(rows: pd.DataFrame) -> dict[str, Rewritten]:
+    """By the reason of an entry what it rewrote."""
+    columns = ["before", "bytes_before", "after", "bytes_after", "erased"]
+    sums = rows.assign(reason=rows["reason"].astype(str)).groupby("reason")[columns].sum()
+    return {str(reason): Rewritten(*(int(one[name]) for name in columns)) for reason, one in sums.iterrows()}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of objects of records that others replaced, and of those in their place, in the same classes of `histogram`.
+
+    `known` is false where entries with some of the objects before are not read.
+    """
+
+    before: pd.DataFrame
+    after: pd.DataFrame
+    known: bool
+
+
+def swapped(files: pd.DataFrame, swaps: pd.DataFrame) -> Sizes:
+    """Of the files and swaps of a window."""
+    made = taken(files, made_from_others(files) & (files["role"] == Role.VALUE).to_numpy(), ("bytes",))
+    gone = swaps["bytes"][(swaps["role"] == Role.VALUE).to_numpy(dtype=bool, na_value=False)]
+    before, after = histogram(gone), histogram(made["bytes"])
+    classes = pd.concat([before, after])[["lower", "upper"]].drop_duplicates().sort_values("lower")
+    before, after = (
+        classes.merge(one, how="left").fillna({"files": 0}).astype({"files": int}) for one in (before, after)
+    )
+    return Sizes(before, after, known=bool((swaps["bytes"] >= 0).all()))
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """How the data files of a window came out. Sizes in bytes, `least_bytes` and `most_bytes` those of 5 % and 95 %.
 
@@ -124,60 +176,6 @@ def summary(files: pd.DataFrame, window: Window) -> Summary:
         records=histogram(rows["records"]),
         spans=histogram(times["span_ms"]),
     )
-
-
-# ------------------------------------------------------------ what took the place of others
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """What compactions and erasures of a window made: a row for each of the two, and the sizes of all objects before and after.
-
-    In `kinds` `before` and `after` are numbers of objects; the sizes are in the same classes. `known` is false where entries with some of
-    the objects before are not read.
-    """
-
-    kinds: pd.DataFrame
-    before: pd.DataFrame
-    after: pd.DataFrame
-    known: bool
-
-
-def rewritten(files: pd.DataFrame, swaps: pd.DataFrame) -> Rewritten | None:
-    """Of the files and swaps of a window, those of records; None where nothing was made from others."""
-    made = taken(files, made_from_others(files) & (files["role"] == Role.VALUE).to_numpy())
-    gone = swaps[swaps["role"].isin([Role.VALUE]).to_numpy() | swaps["role"].isna().to_numpy()]
-    rows = []
-    for reason in REWRITTEN:
-        old, new = gone[(gone["reason"] == reason).to_numpy()], made[(made["reason"] == reason).to_numpy()]
-        if len(old):
-            read = old[(old["bytes"] >= 0).to_numpy()]
-            rows.append((
-                reason, old["version"].nunique(), len(old), len(new), middle(read["bytes"]), middle(new["bytes"]),
-                int(read["bytes"].sum()), int(new["bytes"].sum()), int(read["records"].sum() - new["records"].sum()),
-                int(old["committed_ms"].max()),
-            ))  # fmt: skip
-    if not rows:
-        return None
-    names = [
-        "reason",
-        "entries",
-        "before",
-        "after",
-        "median_before",
-        "median_after",
-        "bytes_before",
-        "bytes_after",
-        "gone",
-        "last_ms",
-    ]
-    known = bool((gone["bytes"] >= 0).all())
-    before, after = histogram(gone["bytes"]), histogram(made["bytes"])
-    classes = pd.concat([before, after])[["lower", "upper"]].drop_duplicates().sort_values("lower")
-    before, after = (
-        classes.merge(one, how="left").fillna({"files": 0}).astype({"files": int}) for one in (before, after)
-    )
-    return Rewritten(pd.DataFrame(rows, columns=names), before, after, known)
 
 
 # ------------------------------------------------------------ what it costs

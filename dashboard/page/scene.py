@@ -93,6 +93,11 @@ class Scene:
         return within(self.snapshot.frames.gaps, self.wanted)
 
     @cached_property
+    def rewrites(self) -> pd.DataFrame:
+        """The compactions and erasures within the window."""
+        return within(self.snapshot.frames.rewrites, self.wanted)
+
+    @cached_property
     def swaps(self) -> pd.DataFrame:
         """The objects in whose place others are since some time within the window."""
         return within(self.snapshot.frames.swaps, self.wanted)

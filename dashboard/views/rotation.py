@@ -27,6 +27,8 @@ TITLE: Final = "File rotation"
 ICON: Final = ":material/rotate_right:"
 PATH: Final = "rotation"
 STEPS: Final = "steps"
+COMPACTION: Final = "compaction"
+ERASURE: Final = "erasure"
 MADE: Final = "made"
 """In the address: the files of which time are shown, epoch ms."""
 ADVICE_MS: Final = 10 * MINUTE_MS
@@ -55,10 +57,10 @@ def render(scene: Scene) -> None:
         ("Records' age, 95 %", "unknown" if found.slow_ms is None else duration_text(found.slow_ms),
          "How old the oldest record of a file was when the file became visible: 95 % of the files are faster."),
     ])  # fmt: skip
+    _rewritten(scene)
     _over_time(scene, found)
     _made_when(scene)
     _histograms(found)
-    _rewritten(scene)
     worked_ms = scene.at_work.until_ms - scene.at_work.since_ms
     if worked_ms >= ADVICE_MS:
         _small(scene)
@@ -71,6 +73,38 @@ def render(scene: Scene) -> None:
             else "a day of commits is"
         )
         st.caption(f"Less than {least} no ground for a month's price.")
+
+
+def _rewritten(scene: Scene) -> None:
+    """What took the place of files, apart from those that were written."""
+    rows = scene.rewrites
+    if rows.empty:
+        return
+    st.subheader("What was put in the place of files", anchor=False)
+    found = rotations.rewritten(rows)
+    if (made := found.get(COMPACTION)) is not None:
+        parts.figures([
+            ("Compacted", f"{made.before:,} to {made.after:,}", "Objects before and after, sidecars among them, with the same records."),
+            ("Mean size", f"{size_text(made.mean_before)} to {size_text(made.mean_after)}", "Of an object, before and after."),
+        ])  # fmt: skip
+    if (made := found.get(ERASURE)) is not None:
+        parts.figures([
+            ("Erased from", f"{made.before:,} objects", "Objects that were made anew without somebody's records, or are gone."),
+            ("Erased", f"{made.erased:,}", "Records and dead letters whose content is gone."),
+            ("Size", f"{size_text(made.bytes_before)} to {size_text(made.bytes_after)}", "Of these objects together, before and after."),
+        ])  # fmt: skip
+    sizes = scene.kept("swapped", lambda: rotations.swapped(scene.files("bytes"), scene.swaps))
+    left, right = st.columns(2)
+    with left:
+        _histogram(sizes.before, "size of objects before", key="before", text=size_text, labels=charts.IEC)
+    with right:
+        _histogram(sizes.after, "size of objects after", key="after", text=size_text, labels=charts.IEC)
+    if not sizes.known:
+        st.caption("Entries with some of the objects before are not read: these are not in the sizes.")
+    st.caption(
+        "The numbers of files above and below are of what was written, once. Originals stay in the bucket until rewrite.grace.ms is over; "
+        "kafka-s3 status says which are still there."
+    )
 
 
 def _made_when(scene: Scene) -> None:
@@ -146,50 +180,6 @@ def _histograms(found: Summary) -> None:
             )
 
 
-def _rewritten(scene: Scene) -> None:
-    """Compacted and erased objects, beside what was written: how many there were, and how large, before and after."""
-    found = scene.kept(
-        "rewritten",
-        lambda: rotations.rewritten(scene.files("version", "committed_ms", "records", "bytes"), scene.swaps),
-    )
-    if found is None:
-        return
-    st.subheader("Compacted and erased: objects in the place of others", anchor=False)
-    kinds = found.kinds
-    columns = {
-        "what": st.column_config.Column("What", help="Compaction changes no record; an erasure takes some away."),
-        "objects": st.column_config.Column("Objects, before and after", width="medium"),
-        "medians": st.column_config.Column("Median size"), "sizes": st.column_config.Column("Bytes"),
-        "gone": parts.number_column("Records erased"), "entries": parts.number_column("Entries"),
-        "last": parts.time_column("Last", scene.zone),
-    }  # fmt: skip
-    rows = kinds.assign(
-        what=kinds["reason"].map(DONE), objects=_change_of(kinds, "{}", lambda number: f"{number:,}"),
-        medians=_change_of(kinds, "median_{}", size_text), sizes=_change_of(kinds, "bytes_{}", size_text),
-    )  # fmt: skip
-    parts.table(
-        parts.timed(rows, scene.zone, "last_ms"),
-        columns,
-        name="Objects in the place of others, by what was done",
-        key="rewritten",
-    )
-    left, right = st.columns(2)
-    with left:
-        _histogram(found.before, "size of objects before", key="before", text=size_text, labels=charts.IEC)
-    with right:
-        _histogram(found.after, "size of objects after", key="after", text=size_text, labels=charts.IEC)
-    unread = "" if found.known else " Entries with some of the objects before are not read: these are not in the sizes."
-    st.caption(f"All else on this page is about files as they were written.{unread}")
-
-
-def _change_of(kinds: pd.DataFrame, name: str, text: Callable[[float], str]) -> list[str]:
-    ends = zip(kinds[name.format("before")], kinds[name.format("after")], strict=True)
-    return [" \u2192 ".join("none" if pd.isna(end) else text(end) for end in pair) for pair in ends]
-
-
-DONE: Final = {str(Reason.COMPACTION): "compacted", str(Reason.ERASURE): "erased"}
-
-
 def _histogram(found: pd.DataFrame, title: str, *, key: str, text: Callable[[float], str], labels: str) -> None:
     if found.empty:
         states.nothing(f"No {title} to draw.")
@@ -230,7 +220,7 @@ def _alternatives(scene: Scene, of: Small, rules: dict[str, Value]) -> None:
     """What `simulate` makes of the topic's pace, as it is set and otherwise."""
     made = resources.asked(
         resources.simulations(scene.variables), (of.pace, *rules.items()),
-        lambda: alternatives(rules, of.pace, progress=lambda done: PAGES_FIRST.wait()),
+        lambda: list(alternatives(rules, of.pace, progress=lambda done: PAGES_FIRST.wait())),
         what=f"Simulating other settings for {plain(of.topic)}", wait_s=0,
     )  # fmt: skip
     if made is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from figures import data, delta, partitions, rotations
@@ -68,24 +66,16 @@ def test_files_are_those_that_were_written_and_delays_those_of_their_commits(fra
     assert delta.changes(frames.files).empty
 
 
-def test_compacted_and_erased_objects_are_told_apart_with_their_sizes_before_and_after(
-    world: World, frames: Frames
-) -> None:
-    found = rotations.rewritten(frames.files, frames.swaps)
-    assert found is not None
-    assert found.known
-    rows = found.kinds.set_index("reason")
-    assert rows.loc["compaction", ["before", "after", "gone"]].tolist() == [FILES, 1, 0]
-    assert rows.loc["erasure", ["before", "after", "gone"]].tolist() == [1, 1, 1]
-    by_reason: dict[str, list[int]] = {}
-    for file in itertools.chain.from_iterable(entry.files for entry in world.entries()):
-        if file.role is Role.VALUE:
-            by_reason.setdefault(str(file.reason), []).append(file.bytes)
-    written, (compacted,), (erased,) = by_reason["flush.size"], by_reason["compaction"], by_reason["erasure"]
-    assert rows.loc["compaction", ["bytes_before", "bytes_after"]].tolist() == [sum(written), compacted]
-    assert rows.loc["erasure", ["bytes_before", "bytes_after"]].tolist() == [compacted, erased]
-    assert (found.before["files"].sum(), found.after["files"].sum()) == (FILES + 1, 2)
-    assert rotations.rewritten(frames.files.iloc[:0], frames.swaps.iloc[:0]) is None
+def test_compacted_and_erased_objects_have_their_sizes_before_and_after(frames: Frames) -> None:
+    found = rotations.rewritten(frames.rewrites)
+    assert {name: one.erased for name, one in found.items()} == {"compaction": 0, "erasure": 2}
+    sizes = rotations.swapped(frames.files, frames.swaps)
+    assert sizes.known
+    assert (sizes.before["files"].sum(), sizes.after["files"].sum()) == (FILES + 1, 2)
+    assert sizes.before["lower"].tolist() == sizes.after["lower"].tolist()
+    newest = frames.files["version"] == frames.files["version"].max()
+    cut = rotations.swapped(frames.files[newest.to_numpy()], frames.swaps.assign(bytes=-1))
+    assert not cut.known
 
 
 def test_the_layout_is_that_of_the_objects_that_count(world: World, frames: Frames) -> None:
