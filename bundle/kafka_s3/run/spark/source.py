@@ -3,7 +3,7 @@
 `TasksSource.run_reading_tasks`: Spark hands out numbers, and its tasks read Kafka for themselves. `SparkSource.run_job`: one batch read of
 Spark's Kafka source with explicit offsets, whose tasks do the work. `DriverSource.run_on_driver`: where tasks have no network, as on
 serverless compute, Spark only reads, and the driver does the rest, one topic-partition after the other. Only DataFrame calls that Spark
-Connect has too: no py4j, no RDD.
+Connect has too, but for numbers in a classic session, which an RDD hands out for less (`texts_by_numbers`).
 
 Spark turns a record's time into microseconds before anything else, and fails where that is beyond 64 bits: a producer that counts in
 nanoseconds is enough. No selection of columns avoids it, and the failure does not say the offset. `UnreadableFallback` has such a range go
@@ -38,7 +38,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.failures import SPARK_ERRORS, death, source_error
 from kafka_s3.run.spark.report_form import outcome_of
-from kafka_s3.run.spark.task import REPORT, ReadingTask, Task, process
+from kafka_s3.run.spark.task import REPORT, ReadingTask, Task, process, texts_by_numbers
 from kafka_s3.run.wiring.pipeline import TaskPlan
 
 if TYPE_CHECKING:
@@ -72,9 +72,8 @@ class TasksSource:
             self._bootstrap_servers,
             self._properties,
         )
-        numbers = self._spark.range(0, len(task.shares), 1, len(task.shares))
         try:
-            return [outcome_of(row.report) for row in numbers.mapInArrow(task.run, REPORT).collect()]
+            return [outcome_of(text) for text in texts_by_numbers(self._spark, len(task.shares), task.run)]
         except SPARK_ERRORS as error:
             reason = death(error)
             if reason is None:
@@ -126,7 +125,7 @@ class SparkSource:
         self._plan = plan
         self._options = {"kafka.bootstrap.servers": bootstrap_servers}
         self._options |= {f"kafka.{name}": value for name, value in {**FETCH, **(kafka or {})}.items()}
-        _tune(spark)
+        self._is_tuned = False
 
     def run_job(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         """Runs one Spark job for the assignments. A job that fails because of one of them is run again for each alone.
@@ -172,6 +171,9 @@ class SparkSource:
 
     def frame(self, assignments: Sequence[Assignment], *, headers: bool = True) -> DataFrame:
         """Kafka's records in the assignments' ranges, unprocessed."""
+        if not self._is_tuned:  # with the first of them: it takes Spark's SQL, which others do without
+            _tune(self._spark)
+            self._is_tuned = True
         topics: dict[str, list[int]] = {}
         start: dict[str, dict[str, int]] = {}
         until: dict[str, dict[str, int]] = {}
