@@ -51,6 +51,9 @@ ReadRanges: TypeAlias = Callable[[Sequence[Assignment]], list[TaskOutcome]]
 
 TASKS_AT_LEAST: Final = 16
 """Quiet ranges share tasks only where there are more of them than this: each has requests to S3 to wait for."""
+TINY_RECORDS: Final = 1_000
+TINY_RANGES: Final = 4
+"""More ranges than these, with no more records in all, are few tasks nevertheless: each worker that is awake holds 50 MB."""
 
 
 class TasksSource:
@@ -68,7 +71,7 @@ class TasksSource:
         """Runs one Spark job for the assignments. Where Spark gives the job up as a whole, all of them have failed with its reason."""
         task = ReadingTask(
             self._plan,
-            tuple(shares(assignments, self._plan.tasks_max)),
+            tuple(shares(assignments, 1 if is_tiny(assignments) else self._plan.tasks_max)),
             self._bootstrap_servers,
             self._properties,
         )
@@ -79,6 +82,12 @@ class TasksSource:
             if reason is None:
                 raise
             return [TaskFailure(wanted.topic_partition, reason) for wanted in assignments]
+
+
+def is_tiny(assignments: Sequence[Assignment]) -> bool:
+    """Whether a round is hardly worth a worker of Spark's, let alone several."""
+    records = sum(one.until - one.first_unread for one in assignments)
+    return len(assignments) > TINY_RANGES and records <= TINY_RECORDS
 
 
 def shares(assignments: Sequence[Assignment], tasks: int) -> list[tuple[Assignment, ...]]:
