@@ -65,7 +65,8 @@ def _of_topics(topic: pd.Series, window: Window) -> Numbers:
 
 def selected(frames: Frames, window: Window) -> Frames:
     """All frames, cut to the window."""
-    return Frames(*(within(frame, window) for frame in (frames.entries, frames.files, frames.counts, frames.gaps)))
+    every = (frames.entries, frames.files, frames.counts, frames.gaps, frames.rewrites)
+    return Frames(*(within(frame, window) for frame in every))
 
 
 def narrowed(frames: Frames, window: Window, now_ms: int) -> Window:
@@ -122,7 +123,7 @@ def lag_table(known: SinkSnapshot | None, reached: Reach) -> pd.DataFrame:
 
 
 def looked_ms(known: SinkSnapshot | None) -> int | None:
-    """When lag was measured, None where nothing says so; a sink of an earlier version says only when it was heard of."""
+    """When lag was measured, None where nothing says so; a sink of an earlier version says only when its heartbeat was written."""
     if known is None or known.heartbeat is None:
         return None
     return known.heartbeat.beat_ms if known.heartbeat.looked_ms is None else known.heartbeat.looked_ms

@@ -171,7 +171,7 @@ class TableWriter(Protocol):
         """Called once, with the topics that the log knows. Raises nothing."""
         ...
 
-    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+    def apply_entries(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes the files of some entries of a topic into its table, all since entry `after`, each once. Raises TableError."""
         ...
 
@@ -233,7 +233,7 @@ class FollowingTables:
                 if topic in held or topic in positions.behind:
                     continue
                 try:
-                    self._table_writer.take(topic, entries, log=log, after=after)
+                    self._table_writer.apply_entries(topic, entries, log=log, after=after)
                 except TableError as error:
                     self._hold(topic, positions, after=after, error=error, failures=failures)
             after = batch[-1].version
@@ -249,7 +249,7 @@ class FollowingTables:
             for batch in batches(log.entries(after=after), head):
                 entries = by_topic(batch).get(topic)
                 if entries:
-                    self._table_writer.take(topic, entries, log=log, after=after)
+                    self._table_writer.apply_entries(topic, entries, log=log, after=after)
                 after = batch[-1].version
                 positions.behind[topic] = after
         except TableError as error:
@@ -321,7 +321,7 @@ class ZeroCopy:
         """Whether the topic has a table. Raises TableError."""
         return self.table(topic).state() is not None
 
-    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+    def apply_entries(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes the files of some entries of a topic; those of all earlier entries, too, where the table is not there yet."""
         state = self.table(topic).state()
         if log.state.rewritten and self._needs_the_log(state, topic, entries, log):
@@ -510,9 +510,9 @@ class Registering:
         for topic in topics:
             self._try(topic)
 
-    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+    def apply_entries(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes entries, then registers the table if it is not."""
-        self.inner.take(topic, entries, log=log, after=after)
+        self.inner.apply_entries(topic, entries, log=log, after=after)
         self._try(topic)
 
     def _try(self, topic: str) -> None:

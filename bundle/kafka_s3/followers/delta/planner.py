@@ -24,8 +24,8 @@ from kafka_s3.engine.task.table_guard.columns import (
     DeltaType,
     Mode,
     TableColumns,
+    compare_columns,
     file_columns,
-    fit,
     is_name,
     rescuing,
     shown,
@@ -402,7 +402,7 @@ class TablePlanner:
     def _take(self, plan: TablePlan, file: DataFile, footer: Footer, *, modified_ms: int) -> str:
         """Adds the file to the plan, or gives the reason why it stays out."""
         columns, directories = self.columns_of(footer.schema), self.layout.directories(file)
-        found = fit(plan.columns, columns)
+        found = compare_columns(plan.columns, columns)
         odd = sorted(self.unreadable.intersection(file.key))
         refusals = [
             *(

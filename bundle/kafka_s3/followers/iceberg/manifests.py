@@ -17,6 +17,8 @@ from typing import Any, Final
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO, OutputFile
 from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    DEFAULT_READ_VERSION,
     DataFile,
     DataFileContent,
     FileFormat,
@@ -40,6 +42,11 @@ from kafka_s3.followers.delta.planner import TableFile
 from kafka_s3.followers.iceberg.columns import leaves
 from kafka_s3.followers.iceberg.partitioning import from_text
 
+BOUNDS: Final = tuple(
+    place
+    for place, member in enumerate(DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields)
+    if member.name in ("lower_bounds", "upper_bounds")
+)
 MERGED: Final = 10
 FULL: Final = 200
 
@@ -82,13 +89,13 @@ def read_manifests(io: FileIO, snapshot: Snapshot | None) -> list[ManifestFile]:
 
 @dataclass(slots=True)
 class ManifestWriting:
-    """The manifests of one new snapshot; `place` gives the location of a file in the table's folder of metadata."""
+    """The manifests of one new snapshot; `location_of` gives the location of a file in the table's folder of metadata."""
 
     io: FileIO
     metadata: TableMetadata
     schema: Schema
     snapshot_id: int
-    place: Callable[[str], str]
+    location_of: Callable[[str], str]
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     written: int = 0
 
@@ -103,7 +110,7 @@ class ManifestWriting:
     def without(
         self, manifests: Iterable[ManifestFile], removed: Set[str]
     ) -> tuple[list[ManifestFile], list[DataFile]]:
-        """The manifests, those anew that list files whose locations are `removed`, and these files."""
+        """The manifests, those that list files whose locations are `removed`, and these files."""
         kept: list[ManifestFile] = []
         gone: list[DataFile] = []
         for manifest in manifests:
@@ -117,6 +124,8 @@ class ManifestWriting:
                 entry.status = ManifestEntryStatus.DELETED if entry in found else ManifestEntryStatus.EXISTING
                 if entry in found:
                     entry.snapshot_id = self.snapshot_id
+                    for place in BOUNDS:  # values of records that may have been erased
+                        entry.data_file[place] = None
             kept.append(self._write(self.metadata.specs()[manifest.partition_spec_id], entries))
         return kept, gone
 
@@ -139,7 +148,7 @@ class ManifestWriting:
 
     def list_of(self, manifests: list[ManifestFile], *, parent: int | None, sequence: int) -> str:
         """Writes the list of the snapshot's manifests; gives its location."""
-        location = self.place(f"snap-{self.snapshot_id}-0-{self.commit_id}.avro")
+        location = self.location_of(f"snap-{self.snapshot_id}-0-{self.commit_id}.avro")
         version = min(self.metadata.format_version, 2)
         output = self.io.new_output(location)
         with write_manifest_list(version, output, self.snapshot_id, parent, sequence, self._codec) as writer:
@@ -160,7 +169,7 @@ class ManifestWriting:
 
     def _output(self) -> OutputFile:
         self.written += 1
-        return self.io.new_output(self.place(f"{self.commit_id}-m{self.written - 1}.avro"))
+        return self.io.new_output(self.location_of(f"{self.commit_id}-m{self.written - 1}.avro"))
 
     @property
     def _codec(self) -> Any:

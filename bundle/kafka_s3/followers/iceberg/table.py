@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -98,8 +98,8 @@ def entry_property(sink: str) -> str:
 class IcebergTable:
     """A topic's table, as one sink writes it. `root` is the location of the folder to which the paths of the plan's files lead.
 
-    `catalog` gives the catalog, the same one each time; `hide` takes what a catalog's error must not show out of a text. `place` is where
-    a namespace lies that is made; blank: the catalog decides it.
+    `catalog` gives the catalog, the same one each time; `hide` takes what a catalog's error must not show out of a text.
+    `namespace_location` is where a namespace lies that is made; blank: the catalog decides it.
     """
 
     identifier: tuple[str, ...]
@@ -109,7 +109,7 @@ class IcebergTable:
     terms: Sequence[PartitionTerm] = ()
     warn: Callable[[str], None] = print
     hide: Callable[[str], str] = str
-    place: str = ""
+    namespace_location: str = ""
     _held: PyTable | None = None
     _reported: set[str] = field(default_factory=set)
 
@@ -185,6 +185,29 @@ class IcebergTable:
         """The paths of the files in the table as last read."""
         return list(self.files())
 
+    def forget_history(self, delete: Callable[[str], None]) -> int:
+        """Takes all snapshots out of the table that no branch or tag names, and deletes the metadata that only they named, by location.
+
+        Gives how many files of metadata. Raises TableError; TableUnavailable where another writer was faster.
+        """
+        with self._errors():
+            table = self._table
+            metadata = table.metadata
+            kept = {ref.snapshot_id for ref in metadata.refs.values()}
+            old = [one for one in metadata.snapshots if one.snapshot_id not in kept]
+            unique = AssertTableUUID(uuid=metadata.table_uuid)
+            on = made(AssertRefSnapshotId, ref=MAIN_BRANCH, snapshot_id=metadata.current_snapshot_id)
+            if not old:
+                return 0
+            before, after = (
+                named_metadata(table, some) for some in (old, [one for one in metadata.snapshots if one not in old])
+            )
+            expiry = made(RemoveSnapshotsUpdate, snapshot_ids=[one.snapshot_id for one in old])
+            table.catalog.commit_table(table, (unique, on), (expiry,))
+            for location in sorted(before - after):
+                delete(location)
+            return len(before - after)
+
     def count_rows(self) -> int:
         """How many rows pyiceberg reads from the table as last read: all columns of all files, one batch in memory. Raises TableError."""
         with self._errors():
@@ -213,12 +236,14 @@ class IcebergTable:
     def _create(self, plan: TablePlan, commit: Commit) -> None:
         """Makes the table with its first files, in one commit."""
         catalog = self.catalog()
-        catalog.create_namespace_if_not_exists(self.identifier[:-1], {"location": self.place} if self.place else {})
+        catalog.create_namespace_if_not_exists(
+            self.identifier[:-1], {"location": self.namespace_location} if self.namespace_location else {}
+        )
         schema = schema_of(plan.columns)
         drafted = catalog.create_table_transaction(
             self.identifier, schema
-        )  # for the catalog's choice of a place; it is not committed
-        draft, place = drafted._table, drafted.table_metadata.location
+        )  # for the catalog's choice of a location; it is not committed
+        draft, location = drafted._table, drafted.table_metadata.location
         specs = self._specs(schema, (), plan.partition_by)
         known: dict[int, PartitionSpec] = {spec.spec_id: spec for spec in specs}
         empty = drafted.table_metadata.model_copy(
@@ -234,7 +259,7 @@ class IcebergTable:
             made(SetDefaultSpecUpdate, spec_id=specs[0].spec_id),
             made(AddSortOrderUpdate, sort_order=UNSORTED_SORT_ORDER),
             made(SetDefaultSortOrderUpdate, sort_order_id=-1),
-            SetLocationUpdate(location=place),
+            SetLocationUpdate(location=location),
             SetPropertiesUpdate(
                 updates={**OUR_PROPERTIES, MAPPING: name_mapping(schema, None), **self._reached(commit)}
             ),
@@ -423,7 +448,7 @@ def _summary(
 
 
 def _operation(commit: Commit, added: Sequence[DataFile], gone: Sequence[DataFile]) -> Operation:
-    """What readers of changes are told: as many records in other files, where the log says so, are no change."""
+    """What readers of changes see: as many records in other files, where the log says so, are no change."""
     if not gone:
         return Operation.APPEND
     same = sum(file.record_count for file in added) == sum(file.record_count for file in gone)
@@ -465,6 +490,14 @@ def _delete_old(table: PyTable, newer: TableMetadata) -> None:
         if one.metadata_file not in kept:
             with suppress(SinkError):
                 table.io.delete(one.metadata_file)
+
+
+def named_metadata(table: PyTable, snapshots: Iterable[Snapshot]) -> set[str]:
+    """Every list and manifest that some snapshots name."""
+    some = list(snapshots)
+    return {one.manifest_list for one in some} | {
+        one.manifest_path for snapshot in some for one in read_manifests(table.io, snapshot)
+    }
 
 
 def next_sequence_number(metadata: TableMetadata) -> int:

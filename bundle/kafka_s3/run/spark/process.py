@@ -101,7 +101,7 @@ class SharedSession:
                 self._session = run_in_thread(self._start)
             return self._session
 
-    def of(self, sink: str) -> SparkSession:
+    def for_sink(self, sink: str) -> SparkSession:
         """The session for a sink, whose jobs this thread starts; it does not end any more. Raises what its start raises."""
         with self._lock:
             self._users += 1
@@ -262,7 +262,7 @@ class Process:
     def _session_for(self, settings: Settings) -> SparkSession | SessionTurns:
         """The session, which has started. Whoever names tables in it or keeps them there has it for good."""
         if is_given() or duty_of(settings) is Duty.QUERIES:
-            return self.session.of(settings.name)
+            return self.session.for_sink(settings.name)
         turns = self.session.turns_of(settings.name)
         with turns.used():
             return turns

@@ -17,7 +17,7 @@ from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.followers import Follower
-from kafka_s3.engine.loop.rewrites import Followed, no_tables
+from kafka_s3.engine.loop.rewrites import FollowedVersion, no_tables
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns, table_of
 from kafka_s3.followers.ddl.iceberg import CatalogTable
@@ -71,7 +71,7 @@ def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
     return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
 
 
-def followed_by_tables(settings: Settings, store: ObjectStore) -> Followed:
+def followed_by_tables(settings: Settings, store: ObjectStore) -> FollowedVersion:
     """How far the tables of a sink have followed its log, as they noted it."""
     keys = list[str]()
     if settings.flag("delta.enable"):
@@ -87,6 +87,21 @@ def followed_by_tables(settings: Settings, store: ObjectStore) -> Followed:
     from kafka_s3.followers.delta.follower import followed_to
 
     return lambda topics: followed_to(store, keys, topics)
+
+
+def tables_without_spark(
+    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
+) -> Iterator[Follower]:
+    """The followers that keep a sink's tables, for a command that owns the log; those that Spark writes are left to the sink."""
+    if settings.flag("delta.enable"):
+        from kafka_s3.run.wiring.delta import delta_tables, written_by_spark  # loads delta-rs
+
+        if not written_by_spark(settings):
+            yield delta_tables(settings, store, clock_ms=clock_ms, warn=warn)
+    if settings.flag("iceberg.enable"):
+        from kafka_s3.run.wiring.iceberg import iceberg_follower
+
+        yield iceberg_follower(settings, store, clock_ms=clock_ms, warn=warn)
 
 
 def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
@@ -166,7 +181,12 @@ def _own_compaction(settings: Settings, around: Surroundings) -> Follower | None
 
     target = settings.number("compact.target.bytes")
     complete = DirectoryCompaction(
-        lambda: compactor_of(settings, around.store), target, target, around.warn, around.look
+        lambda: compactor_of(settings, around.store),
+        target,
+        target,
+        around.warn,
+        settings.names("compact.sort.by"),
+        around.look,
     )
     end_of = end_of_directory(settings)
     return CompleteDirectories(complete, end_of, around.brokers, around.clock_ms, around.warn, COMPACTION)

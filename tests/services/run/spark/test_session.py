@@ -36,7 +36,7 @@ def test_spark_ends_where_nothing_is_read_and_begins_again_with_the_next_records
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     """A sink with the defaults is one for numbers: its session never had more than a context, and its workers no pandas."""
-    name, path = topic("now and then", 2), tmp_path / "sink.json"
+    name, path = topic("seldom", 2), tmp_path / "sink.json"
     config = here.config(name, **{"flush.size": "3", "spark.idle.ms": "1000", "poll.interval.ms": "100"})
     path.write_text(json.dumps(config))
     words = ["-m", "kafka_s3", "run", str(path), "--log-format", "json", "-v", "--cores", "1"]

@@ -73,8 +73,8 @@ def _a_catalog_is_named(settings: Settings) -> Iterator[Problem]:
         yield problem(f"{CATALOG}uri", f"is needed with {CATALOG}type={kind}.", f"For example {example}.")
 
 
-def _the_operator_names_places(settings: Settings) -> Iterator[Problem]:
-    """The catalog's own address stands beside its credentials; others could send an operator's secrets anywhere."""
+def _the_operator_names_locations(settings: Settings) -> Iterator[Problem]:
+    """The catalog's own address is beside its credentials; others could send an operator's secrets anywhere."""
     for key, text in settings.source.items():
         name = key.removeprefix(CATALOG)
         if name == key or name in ("uri", "type", "warehouse") or not _ELSEWHERE.search(name):
@@ -215,6 +215,7 @@ def _tombstones_are_records(settings: Settings) -> Iterator[Problem]:
 GLUE: Final = "glue.database.name"
 MARKER: Final = "done.marker.name"
 COMPACT: Final = "compact.enable"
+SORT: Final = "compact.sort.by"
 NOTIFIER: Final = "notification.class"
 WITH_COLUMNS: Final = ("parquet", "avro", "json")
 BY_TIME: Final = ("time", "daily", "hourly")
@@ -253,6 +254,21 @@ def _own_compaction_has_memory(settings: Settings) -> Iterator[Problem]:
         yield problem("compact.target.bytes", rule, "Set it lower, or writer.memory.bytes higher.")
 
 
+def why_not_sorted(settings: Settings) -> str | None:
+    """Why the rows of a sink's objects cannot be sorted; None where they can."""
+    if settings.text("format.class") != "parquet":
+        return f"sorts the rows of Parquet alone; format.class is {settings.text('format.class')}."
+    if settings.flag("store.kafka.keys") or settings.flag("store.kafka.headers"):
+        return "sorts values, and the objects of keys and headers beside them have the order of offsets."
+    return None
+
+
+def _objects_can_be_sorted(settings: Settings) -> Iterator[Problem]:
+    why = why_not_sorted(settings) if settings.names(SORT) else None
+    if why is not None:
+        yield problem(SORT, why, "Leave it out, or write Parquet with record.metadata.enable in place of such objects.")
+
+
 def _markers_are_passed_over(settings: Settings) -> Iterator[Problem]:
     name = settings.text(MARKER)
     if name and (not name.startswith(("_", ".")) or "/" in name):
@@ -279,7 +295,7 @@ PROBLEMS: Final = (
     Rule((*TABLES, "directory.delim", "file.delim"), _tables_have_folders),
     Rule((ICEBERG,), _iceberg_is_installed),
     Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}uri"), _a_catalog_is_named),
-    Rule((), _the_operator_names_places),
+    Rule((), _the_operator_names_locations),
     Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}warehouse"), _warehouse_is_in_s3),
     Rule((ICEBERG, "iceberg.table.name", "topics", "topics.regex"), _each_iceberg_table_has_a_name),
     Rule((*TABLES, *MODE_KEYS), _one_guard_decides),
@@ -294,5 +310,6 @@ PROBLEMS: Final = (
     Rule((MARKER,), _markers_are_passed_over),
     Rule((COMPACT, "partitioner.class", "timestamp.extractor"), _own_compaction_knows_directories),
     Rule((COMPACT, "compact.target.bytes", "writer.memory.bytes"), _own_compaction_has_memory),
+    Rule((SORT, "format.class", "store.kafka.keys", "store.kafka.headers"), _objects_can_be_sorted),
     Rule((NOTIFIER, "notification.target"), _notifications_are_taken),
 )

@@ -87,7 +87,7 @@ def test_a_session_starts_once_beside_the_callers_work_and_ends_with_it() -> Non
     shared = SharedSession(start, sinks=1)  # type: ignore[arg-type]
     shared.begin()
     asked.set()  # reached while it starts
-    assert shared.of("orders") is shared.of("payments") is started[0]  # type: ignore[comparison-overlap]
+    assert shared.for_sink("orders") is shared.for_sink("payments") is started[0]  # type: ignore[comparison-overlap]
     shared.close()
     assert (len(started), started[0].stopped, started[0].thread == get_ident()) == (1, 1, False)
 
@@ -116,7 +116,7 @@ def test_a_session_ends_when_nobody_has_used_it_for_a_while_and_the_next_use_beg
 def test_a_session_that_one_sink_holds_for_good_never_ends() -> None:
     session = Session()
     shared = SharedSession(lambda: session, sinks=2, idle_s=0.0)  # type: ignore[arg-type, return-value]
-    shared.of("with a table")
+    shared.for_sink("with a table")
     with shared.turns_of("orders").used():
         pass
     assert not any(isinstance(thread, Timer) for thread in threading.enumerate())
@@ -139,5 +139,5 @@ def test_a_start_that_fails_is_the_error_of_whoever_needs_the_session_and_of_nob
     shared.begin()
     shared.close()
     with pytest.raises(StorageUnavailable, match="no jars"):
-        shared.of("orders")
+        shared.for_sink("orders")
     SharedSession(start, sinks=1).close()  # type: ignore[arg-type]
