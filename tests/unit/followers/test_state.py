@@ -306,8 +306,8 @@ def test_what_is_erased_leaves_the_table_and_what_is_left_of_its_key_comes_back(
         ask_for_rewrite(world.store, work.log.paths, request)
     rewritten(world)
     places = unreached(world.settings, work.search(), topics=["orders"], now_ms=world.now)
-    assert [one.commands for one in places if "State tables (main.${topic})" in one.text] == [
-        ("kafka-s3 state run orders",)
+    assert [one.commands for one in places if "State tables, main.${topic}" in one.text] == [
+        ("kafka-s3 state rebuild orders",)
     ]
     world.advance()
     assert world.rows() == {"a": 1, "b": 2, "c": 4}
