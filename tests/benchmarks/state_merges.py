@@ -254,7 +254,8 @@ class Merges:
 
 def main(folder: Path, *, recent: bool, vectors: bool) -> None:
     """Prepares, measures, compares."""
-    shutil.rmtree(folder / "run", ignore_errors=True)
+    for name in ("run", "warehouse"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     with running_objects() as objects:  # before the JVM, whose workers get the credentials
         spark = session(folder)
         base = make_base(spark, folder)

@@ -72,10 +72,10 @@ def merges(worlds: Worlds) -> dict[str, Any]:
     world.merger.notes.put("orders", note)
     world.advance()
     again = spark.table(f"{table}.snapshots").count() - snapshots
-    summary = spark.table(f"{table}.snapshots").orderBy("committed_at").collect()[-1]["summary"]
+    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
     found = {"rows": world.rows(), "again": again, "deletes": spark.table(f"{table}.all_delete_files").count()}
     found |= {
-        "entry": summary["kafka-s3.state.entry"],
+        "entry": properties["kafka-s3.state.entry"],
         "version": str(world.log().state.version),
         "same": compared(world),
     }

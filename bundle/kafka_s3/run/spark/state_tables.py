@@ -35,7 +35,7 @@ WIDENING: Final = "delta.enableTypeWidening"
 SETTING: Final = "spark.databricks.delta."
 SUMMARY: Final = "snapshot-property."
 OWN: Final = "kafka-s3.state"
-"""How properties of Iceberg tables and snapshots begin that are ours."""
+"""How properties of Iceberg tables begin that are ours."""
 COPY_ON_WRITE: Final = {f"write.{kind}.mode": "copy-on-write" for kind in ("merge", "update", "delete")}
 """Many readers know no files of deletions."""
 
@@ -141,6 +141,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def _provider(spark: SparkSession, name: TableName) -> str:
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name.sql}").where("col_name = 'Provider'").collect()
     return str(rows[0]["data_type"]).lower() if rows else ""
@@ -229,15 +234,17 @@ class DeltaStateTable:
 
 @dataclass(frozen=True, slots=True)
 class IcebergStateTable:
-    """One of Iceberg's. It knows no applications: a snapshot's summary says which version of which it is."""
+    """One of Iceberg's. It knows no applications: a property of the table says which version of which was the last.
+
+    It is set after the merge. Who dies in between merges again, which changes no row.
+    """
 
     spark: SparkSession
     name: TableName
 
     def identity(self) -> str:
         """A property that the table got when its rows were put here; blank where they never were."""
-        rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.name.sql}").where(F.col("key") == OWN).collect()
-        return str(rows[0]["value"]) if rows else ""
+        return self._properties().get(OWN, "")
 
     def frame(self) -> DataFrame:
         """See `StateTable`."""
@@ -268,10 +275,12 @@ class IcebergStateTable:
         )
         source.createOrReplaceTempView(view)
         try:
-            with _set(self.spark, {**HASH_JOIN, **_summary(transaction)}):
+            with _set(self.spark, HASH_JOIN):
                 self.spark.sql(statement)
         finally:
             self.spark.catalog.dropTempView(view)
+        if transaction is not None:
+            self._put_properties({f"{OWN}.app": transaction.app, f"{OWN}.entry": str(transaction.version)})
 
     def forget(self, column: str, before: datetime) -> None:
         """See `StateTable`."""
@@ -283,7 +292,7 @@ class IcebergStateTable:
         """What the table is otherwise, it stays."""
         self._add_columns(frame)
         if not self.identity():
-            self.spark.sql(f"ALTER TABLE {self.name.sql} SET TBLPROPERTIES ('{OWN}' = '{uuid.uuid4().hex}')")
+            self._put_properties({OWN: uuid.uuid4().hex})
         given = frame.columns
         columns = [
             F.col(quoted(one.name)) if one.name in given else F.lit(None).cast(one.dataType).alias(one.name)
@@ -293,24 +302,22 @@ class IcebergStateTable:
         writing.overwrite(F.lit(True))
 
     def _has(self, transaction: Transaction) -> bool:
-        """Whether a snapshot that is there says that version of the application, or a later one."""
-        own = F.col("summary")[f"{OWN}.app"] == transaction.app
-        version = F.col("summary")[f"{OWN}.entry"].cast("long")
-        snapshots = self.spark.table(f"{self.name.sql}.snapshots")
-        return not snapshots.where(own & (version >= transaction.version)).isEmpty()
+        """Whether the table has that version of the application, or a later one."""
+        known = self._properties()
+        return known.get(f"{OWN}.app") == transaction.app and int(known.get(f"{OWN}.entry", -1)) >= transaction.version
+
+    def _properties(self) -> dict[str, str]:
+        return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.name.sql}").collect()}
+
+    def _put_properties(self, properties: Mapping[str, str]) -> None:
+        pairs = ", ".join(f"{_literal(key)} = {_literal(text)}" for key, text in properties.items())
+        self.spark.sql(f"ALTER TABLE {self.name.sql} SET TBLPROPERTIES ({pairs})")
 
     def _add_columns(self, source: DataFrame) -> None:
         """The columns, members of structs and wider types that a source has and the table has not."""
         wanted = StructType([one for one in source.schema if one.name != "_deleted"])
         for change in alterations(self.frame().schema, wanted):
             self.spark.sql(f"ALTER TABLE {self.name.sql} {change}")
-
-
-def _summary(transaction: Transaction | None) -> dict[str, str]:
-    if transaction is None:
-        return {}
-    own = {"app": transaction.app, "entry": str(transaction.version), "note": transaction.note}
-    return {f"spark.sql.iceberg.{SUMMARY}{OWN}.{key}": text for key, text in own.items()}
 
 
 def alterations(own: StructType, wanted: StructType, path: str = "") -> Iterator[str]:
