@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kafka_s3.model.files import DataFile, DeadLetterCount, Totals
 from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.model.tasks import Assignment, Fetched, TaskOutcome
 from kafka_s3.model.timing import Requests
 
 
@@ -50,7 +50,7 @@ class RoundSummary:
 
     `open` records of these topic-partitions were read and wait in open files; with those that waited before, all that was `read` is
     written, a dead letter, skipped, or open (files that are not kept are read, and counted, again). `open_states` states of open files
-    were written since the start, `open_state_bytes` in all.
+    were written since the start, `open_state_bytes` in all. `fetched` came from Kafka to this round's tasks.
     """
 
     version: int
@@ -69,6 +69,7 @@ class RoundSummary:
     skipped: Mapping[TopicPartition, int] = field(default_factory=dict)
     phases: Mapping[RoundPhase, float] = field(default_factory=dict)
     requests: Requests = field(default_factory=Requests)
+    fetched: tuple[Fetched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

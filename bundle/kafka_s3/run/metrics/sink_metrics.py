@@ -65,6 +65,9 @@ RECORDS: Final = Instrument("kafka_s3_records_total", _COUNTER, "Records committ
 RECORDS_READ: Final = Instrument(
     "kafka_s3_records_read_total", _COUNTER, "Records read from Kafka; what is read again counts again."
 )
+FETCHED: Final = Instrument("kafka_s3_fetched_bytes_total", _COUNTER, "Bytes that tasks fetched from Kafka, compressed as they are "
+                            "there. With `client.rack` by the task's zone and the broker's: where these differ, they crossed zones.",
+                            ("sink", "zone", "broker_zone"))  # fmt: skip
 FILES: Final = Instrument("kafka_s3_files_total", _COUNTER, "Files committed, by the rotation rule that closed them.",
                           (*_TOPIC, "reason"))  # fmt: skip
 BYTES: Final = Instrument("kafka_s3_file_bytes_total", _COUNTER, "Bytes of the files committed.", _TOPIC)
@@ -121,7 +124,7 @@ MEMORY: Final = Instrument("kafka_s3_memory_bytes", _GAUGE, "Resident memory on 
                            "the Python processes of tasks. What forked processes share counts in each.", ("process",))  # fmt: skip
 
 INSTRUMENTS: Final = (
-    RECORDS, RECORDS_READ, FILES, BYTES, DEAD_LETTERS, LAG_RECORDS, LAG_SECONDS, OPEN_AGE, DELAY, UNREAD,
+    RECORDS, RECORDS_READ, FETCHED, FILES, BYTES, DEAD_LETTERS, LAG_RECORDS, LAG_SECONDS, OPEN_AGE, DELAY, UNREAD,
     CATCH_UP, CATCH_UP_RATE, PHASE, PROBLEMS, WARNINGS, LAST_ROUND,
     ROUND, REQUESTS, FAILED, RETRIES, STATES, STATE_BYTES, REWRITTEN, DELETED, MEMORY,
 )  # fmt: skip
@@ -251,6 +254,8 @@ class SinkMetrics(Observer):
 
     def _count_round(self, done: RoundSummary) -> None:
         self._add(RECORDS_READ, done.read)
+        for one in done.fetched:
+            self._add(FETCHED, one.bytes, one.zone, one.broker_zone)
         for file in counted(done.files):
             self._add(FILES, 1, file.topic, str(file.reason))
             self._add(BYTES, file.bytes, file.topic)

@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from kafka_s3.connect.config.jaas import IAM_MECHANISM, SHADE, SHADES, Module, renamed
+from kafka_s3.connect.config.librdkafka import AUTO_RACK, RACK
 from kafka_s3.connect.config.options.client import IAM_HANDLER, LOGIN_HANDLER
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.connect.records.values import Longs
@@ -378,6 +379,8 @@ def kafka_classes(environment: Mapping[str, str]) -> KafkaClasses:
 def reading_properties(java: Mapping[str, str], classes: KafkaClasses) -> dict[str, str]:
     """The properties for reading, with class names as they are called there, whichever spelling the configuration has."""
     found = {name: value for name, value in java.items() if name not in SPARK_OWNS}
+    if found.get(RACK) == AUTO_RACK:  # Spark's consumers all have the same properties
+        del found[RACK]
     if "sasl.jaas.config" in found:
         found["sasl.jaas.config"] = renamed(found["sasl.jaas.config"], prefix=classes.prefix)
     if found.get("sasl.mechanism") == "OAUTHBEARER":  # Kafka's default handler makes unsigned tokens of its own

@@ -30,7 +30,7 @@ from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import EngineDied, SinkError, TaskTimedOut
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.process import start_daemon
-from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport, postponed_report
+from kafka_s3.model.tasks import Assignment, Fetched, TaskFailure, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.failures import AFTER_DEATH
 from kafka_s3.run.spark.report_form import outcome_text
 from kafka_s3.run.wiring.pipeline import TaskPlan
@@ -155,7 +155,19 @@ class ReadingTask:
         ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
         with closing(reader.read_ranges(ranges)) as readings:
             for wanted, (_, batches) in zip(share, readings, strict=True):
-                yield postponed_report(wanted) if limit.is_late() else process(self.plan, wanted, batches, limit)
+                if limit.is_late():
+                    yield postponed_report(wanted)
+                else:
+                    yield _with_fetched(process(self.plan, wanted, batches, limit))
+
+
+def _with_fetched(outcome: TaskOutcome) -> TaskOutcome:
+    """A report has what this process has fetched since the last one, also ahead for the ranges behind."""
+    from kafka_s3.kafka.reader.consumer import take_fetched
+
+    if not isinstance(outcome, TaskReport):
+        return outcome
+    return replace(outcome, fetched=tuple(Fetched(*zones, count) for zones, count in take_fetched().items()))
 
 
 def _about(wanted: Assignment, error: SinkError) -> SinkError:
