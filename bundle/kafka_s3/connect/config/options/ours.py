@@ -93,6 +93,9 @@ SINK: Final = (
     Option("errors.stop.scope", _TEXT, "partition", "How far a stop reaches (a bad record without tolerance, lost offsets under `fail`, a "
            "schema that a Delta table refuses): `partition` stops that Kafka partition, and the others go on; `sink` stops the sink once "
            "the others' files are committed.", _GROUP, valid=OneOf(("partition", "sink"))),
+    Option("spark.idle.ms", _LONG, "180000", "How long nothing may be read before a Spark that runs on this machine alone ends, and gives "
+           "back its memory; it begins again with the next records, which takes some seconds. 0: it stays.", _GROUP, valid=Range(0),
+           since="0.2.0"),
     Option("task.timeout.ms", _LONG, "300000", "How long one task may take. It stops reading after three quarters of that, and reports "
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
