@@ -11,7 +11,7 @@ import pandas as pd
 
 from kafka_s3.followers.ddl.table import LoggedObject
 from kafka_s3.model.files import Reason
-from reading.delta import ColumnsAt, FolderFiles, TableLog
+from reading.delta import ColumnsAt, FolderFiles, TableLog, TableVersion
 from reading.frames import NO_TIME, data_files
 from reading.groups import Numbers
 from reading.tables import TableStatus
@@ -74,8 +74,13 @@ def completeness_of(objects: pd.DataFrame, status: TableStatus) -> Completeness:
 
 
 def objects_of(files: pd.DataFrame, topic: str) -> pd.DataFrame:
-    """A topic's Parquet objects with values, as the log has them: `version`, `committed_ms`, `records`, `bytes`, `folder`, `name`."""
-    rows = data_files(files, "topic", "version", "committed_ms", "records", "bytes", "format", "folder", "name")
+    """A topic's Parquet objects with values, as the log has them.
+
+    Columns `version`, `committed_ms`, `records`, `bytes`, `folder`, `name`, `encoded`.
+    """
+    rows = data_files(
+        files, "topic", "version", "committed_ms", "records", "bytes", "format", "folder", "name", "encoded"
+    )
     return rows[((rows["topic"] == topic) & (rows["format"] == "parquet")).to_numpy()]
 
 
@@ -102,12 +107,23 @@ def rows_in_folder(found: FolderFiles, objects: pd.DataFrame, table: TableLog, f
     return None if None in counts else sum(count or 0 for count in counts)
 
 
-def versions_table(table: TableLog) -> pd.DataFrame:
+def files_by_directory(objects: pd.DataFrame) -> pd.DataFrame:
+    """How many of a topic's objects, `objects_of` the log, are in each directory: `files`, `records`, `bytes`, the fullest first."""
+    groups = objects.groupby(objects["encoded"].astype(str), sort=False)
+    rows = groups.agg(files=("records", "size"), records=("records", "sum"), bytes=("bytes", "sum"))
+    return (
+        rows.rename_axis("directory")
+        .reset_index()
+        .sort_values("files", ascending=False, ignore_index=True, kind="stable")
+    )
+
+
+def versions_table(versions: Sequence[TableVersion]) -> pd.DataFrame:
     """A row for each version, newest first; `entries` as a text."""
     rows = [
         (one.version, one.at_ms, one.operation, "" if one.first < 0 else _range(one.first, one.last), one.added, one.removed, one.rows,
          one.bytes, one.rescued, len(one.left_out))
-        for one in reversed(table.versions)
+        for one in reversed(versions)
     ]  # fmt: skip
     names = ["version", "at_ms", "operation", "entries", "added", "removed", "rows", "bytes", "rescued", "left_out"]
     return pd.DataFrame(rows, columns=names)

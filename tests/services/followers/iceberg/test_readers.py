@@ -19,8 +19,8 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
-from tests.support.iceberg_world import IcebergWorld
+from kafka_s3.testing.services.s3 import REGION
+from tests.support.iceberg_world import IcebergWorld, places
 from tests.support.rest_catalog import rest_catalog
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ ROOT = Path(__file__).parents[4]
 
 def world_on(server: EmbeddedS3, bucket: str, folder: Path, **config: str) -> IcebergWorld:
     """A sink whose bucket is on a server."""
-    places = {
-        "s3.bucket.name": bucket, "store.url": server.endpoint_url, "s3.region": REGION, "aws.access.key.id": ACCESS_KEY,
-        "aws.secret.access.key": SECRET_KEY,
-    }  # fmt: skip
-    world = IcebergWorld(folder, **places, **config)
+    world = IcebergWorld(folder, **places(server.endpoint_url, bucket), **config)
     world.store = world.kafka.store = S3Store(store_options(world.settings))
     return world
 
