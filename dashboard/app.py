@@ -98,7 +98,7 @@ def _draw_all(variables: resources.Variables, sink_page: Any) -> None:
 
 
 def _tab(title: str) -> None:
-    """What the browser's tab says, told once in each run: the browser takes as long for it as for a chart."""
+    """What the browser's tab says, set once in each run: the browser takes as long for it as for a chart."""
     st.set_page_config(page_title=title, page_icon=ICON, layout="wide")
 
 
@@ -108,11 +108,11 @@ def _page(view: ModuleType, run: Callable[[], None]) -> Any:
 
 
 def _show(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:
-    """A page, refreshed at the chosen pace; only what changed is drawn anew."""
+    """A page, refreshed at the chosen pace; only what changed is drawn again."""
     st.title(f"{view.TITLE} \u00b7 {plain(chosen.sink)}", anchor=False)
     freshness = st.container()
     st.fragment(lambda: _draw(view, variables, chosen), run_every=chosen.every_s, key=view.PATH or "overview")()
-    with freshness:  # it tells of the look that the page was drawn from
+    with freshness:  # it is about the look that the page was drawn from
         states.freshness(variables, chosen)
 
 

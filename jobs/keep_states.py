@@ -32,7 +32,7 @@ def keep(settings: Settings, given: Namespace) -> bool:
                     well = well and found.difference is None
                     print(f"{topic}: {found.text()}")
                 else:
-                    print(f"{topic}: {states.keeper.advance(topic, states.log)}")
+                    print(f"{topic}: {states.merger.advance(topic, states.log)}")
             except TableError as error:
                 well = False
                 print(f"{topic}: not done. {error}")

@@ -55,7 +55,7 @@ from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, Se
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.task.table_guard.columns import fit, read_columns
+from kafka_s3.engine.task.table_guard.columns import compare_columns, read_columns
 from kafka_s3.followers.ddl.table import partition_keys
 from kafka_s3.model.errors import ConfigError, LogDamaged, Problem, TableRefused
 from kafka_s3.model.files import DataFile, Role
@@ -105,7 +105,7 @@ DEAD_LETTER: Final = "_dead_letter"
 
 def read_committed(
     spark: SparkSession,
-    config_or_place: str | Path | Mapping[str, str],
+    sink: str | Path | Mapping[str, str],
     topic: str,
     *,
     since_entry: int | None = None,
@@ -119,42 +119,42 @@ def read_committed(
     """The records of a topic that the log's entries from `since_entry` to `until_entry` committed, both included; each once.
 
     What is meant is fixed with the call: entries that come later are not in it. Without `until_entry` these are all whose objects are
-    visible; with `as_of` those committed at that time or before. `config_or_place` is the sink's configuration (file or settings), or its
+    visible; with `as_of` those committed at that time or before. `sink` is the sink's configuration (file or settings), or its
     state, `s3://bucket/_kafka_s3/sink`. `with_metadata` adds the columns of METADATA, `with_keys` the column `_key`, and a row for each
     tombstone that was stored. `with_dead_letters` adds a row for each dead letter, in the column `_dead_letter`; "only" gives them alone.
 
     Raises ConfigError for an unknown sink, topic or entry, LogDamaged, StorageError; while rows are read Spark's errors, with our text.
     """
-    place = place_of(config_or_place)
+    location = location_of(sink)
     wanted = WantedRecords(topic, since_entry, until_entry, None if as_of is None else _time("as_of", as_of))
     letters = "only" if with_dead_letters == "only" else "with" if with_dead_letters else "none"
     options: dict[str, str | int | bool | None] = {
-        "topic": topic, "sinceEntry": since_entry or 0, "untilEntry": last_wanted(place.log(), wanted), "deadLetters": letters,
+        "topic": topic, "sinceEntry": since_entry or 0, "untilEntry": last_wanted(location.log(), wanted), "deadLetters": letters,
         "withMetadata": with_metadata, "withKeys": with_keys,
     }  # fmt: skip
-    found = spark.read.format(register(spark, place)).options(**options)
+    found = spark.read.format(register(spark, location)).options(**options)
     return (found if schema is None else found.schema(schema)).load()
 
 
-def register(spark: SparkSession, config_or_place: str | Path | Mapping[str, str] | Place | None = None) -> str:
+def register(spark: SparkSession, sink: str | Path | Mapping[str, str] | SinkLocation | None = None) -> str:
     """Makes the source known to a session, and gives its name for `format`.
 
     With a configuration the source is that of its sink, under a name of its own: secrets travel to Spark's workers as in the sink itself,
     and are no options, which a plan may show. Without, the name is `kafka_s3`, and options name the sink.
     """
     source = KafkaS3
-    if config_or_place is not None:
-        source = _bound(config_or_place if isinstance(config_or_place, Place) else place_of(config_or_place))
+    if sink is not None:
+        source = _bound(sink if isinstance(sink, SinkLocation) else location_of(sink))
     spark.dataSource.register(source)
     return source.name()
 
 
-def _bound(place: Place) -> type[KafkaS3]:
+def _bound(location: SinkLocation) -> type[KafkaS3]:
     """The source of one sink, by a name that is the same for the same sink."""
-    digest = hashlib.sha256(pickle.dumps(place)).hexdigest()[:16]
+    digest = hashlib.sha256(pickle.dumps(location)).hexdigest()[:16]
 
     class Bound(KafkaS3):
-        given = place
+        given = location
 
         @classmethod
         def name(cls) -> str:
@@ -167,8 +167,8 @@ def _bound(place: Place) -> type[KafkaS3]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A sink's log and objects: where they are, and how rows of bytes are told apart. It is picklable; its text shows no secret."""
+class SinkLocation:
+    """A sink's log and objects: where they are, and how rows of bytes are separated. It is picklable; its text shows no secret."""
 
     bucket: str
     store: ObjectStore = field(repr=False)
@@ -187,21 +187,21 @@ class Place:
         return log
 
 
-def place_of(
+def location_of(
     given: str | Path | Mapping[str, str],
     *,
     region: str | None = None,
     store_url: str | None = None,
     service_credential: str | None = None,
-) -> Place:
-    """The sink of a configuration, its references resolved here, or of a place: `s3://bucket/<state.prefix>/<sink>`.
+) -> SinkLocation:
+    """The sink of a configuration, its references resolved here, or of a location: `s3://bucket/<state.prefix>/<sink>`.
 
-    A place's region, address and service credential are by default KAFKA_S3_REGION, KAFKA_S3_STORE_URL and KAFKA_S3_SERVICE_CREDENTIAL,
+    A location's region, address and service credential are by default KAFKA_S3_REGION, KAFKA_S3_STORE_URL and KAFKA_S3_SERVICE_CREDENTIAL,
     as for the commands; AWS's credentials are found as every tool finds them. Raises ConfigError.
     """
     if isinstance(given, str) and given.startswith(("s3://", "s3a://")):
         names = {"region": region, "store_url": store_url, "service_credential": service_credential}
-        return _named_place(
+        return _named_location(
             given, {name: text or os.environ.get(f"KAFKA_S3_{name.upper()}") for name, text in names.items()}
         )
     # here: what follows is for whoever asks, and Spark's workers, which import this module, need none of it
@@ -209,20 +209,20 @@ def place_of(
     from kafka_s3.connect.config.validate import resolved, validate
 
     texts = given if isinstance(given, Mapping) else read_config(given).texts
-    return place_of_settings(resolved(validate(texts).usable()))
+    return location_of_settings(resolved(validate(texts).usable()))
 
 
-def place_of_settings(settings: Settings) -> Place:
+def location_of_settings(settings: Settings) -> SinkLocation:
     """The sink of resolved settings."""
     from kafka_s3.ops.restore.plan import reading_of
     from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.pipeline import state_paths
 
     options = store_options(settings)
-    return Place(options.bucket, S3Store(options), state_paths(settings), reading_of(settings))
+    return SinkLocation(options.bucket, S3Store(options), state_paths(settings), reading_of(settings))
 
 
-def _named_place(url: str, named: Mapping[str, str | None]) -> Place:
+def _named_location(url: str, named: Mapping[str, str | None]) -> SinkLocation:
     """How its bytes are read, the settings say that the sink noted last; where it noted none, the defaults."""
     from kafka_s3.connect.config.validate import validate
     from kafka_s3.engine.control.stored_settings import read_notes
@@ -232,14 +232,16 @@ def _named_place(url: str, named: Mapping[str, str | None]) -> Place:
     parts = urlsplit(url)
     prefix, _, sink = parts.path.strip("/").rpartition("/")
     if not (parts.netloc and prefix and sink):
-        raise _problem("place", url, "does not name a sink's state.", "Write s3://bucket/_kafka_s3/sink.")
+        raise _problem("location", url, "does not name a sink's state.", "Write s3://bucket/_kafka_s3/sink.")
     folder = named_folder(
         parts.netloc, prefix, region=named["region"] or REGION, store_url=named["store_url"],
         service_credential=named["service_credential"],
     )  # fmt: skip
     paths = folder.known(sink)
     notes = read_notes(folder.store, paths)
-    return Place(folder.bucket, folder.store, paths, reading_of(validate(notes[-1].set if notes else {}).settings))
+    return SinkLocation(
+        folder.bucket, folder.store, paths, reading_of(validate(notes[-1].set if notes else {}).settings)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,7 @@ class WantedRecords:
         return self.since or 0
 
     def columns(self) -> list[StructField]:
-        """What stands beside the records' own columns."""
+        """What is beside the records' own columns."""
         found = list(METADATA) if self.metadata else []
         found += [StructField(KEY, BinaryType())] if self.keys else []
         return [*found, *([StructField(DEAD_LETTER, LETTER)] if self.letters == "with" else [])]
@@ -316,21 +318,21 @@ def _problem(key: str, value: str | None, rule: str, remedy: str) -> ConfigError
 # ------------------------------------------------------------ the columns of a topic
 
 
-def topic_schema(place: Place, wanted: WantedRecords) -> StructType:
+def topic_schema(location: SinkLocation, wanted: WantedRecords) -> StructType:
     """The columns of the wanted records, the newest object's first; every one may be null. Raises TableRefused, ConfigError, LogDamaged.
 
     Types widen as Delta's do. Objects of one schema of a registry are asked once; of others the newest and the oldest.
     """
     if wanted.letters == "only":
         return LETTER
-    log = place.log()
+    log = location.log()
     until = last_wanted(log, wanted)
     files = _values(log, wanted.first, until, wanted.topic) or _values(log, 0, until, wanted.topic)
     if not files and wanted.letters == "none":
         raise TableRefused(
             f"Topic {wanted.topic} has no object of values up to entry {until}, so that its columns are not known. Give the schema."
         )
-    own = _united_columns(place, files)
+    own = _united_columns(location, files)
     named = [
         file.encoded_partition for file in files if file.format != "block_gzip"
     ]  # whose objects are in no such directory
@@ -344,12 +346,12 @@ def topic_schema(place: Place, wanted: WantedRecords) -> StructType:
     ])  # fmt: skip
 
 
-def record_columns(place: Place, wanted: WantedRecords) -> StructType:
+def record_columns(location: SinkLocation, wanted: WantedRecords) -> StructType:
     """The columns of the wanted records that they have themselves, not their directories. Raises TableRefused, ConfigError, LogDamaged."""
-    log = place.log()
+    log = location.log()
     until = last_wanted(log, wanted)
     files = _values(log, wanted.first, until, wanted.topic) or _values(log, 0, until, wanted.topic)
-    return StructType([*_united_columns(place, files).values()])
+    return StructType([*_united_columns(location, files).values()])
 
 
 def _values(log: CommitLog, first: int, last: int, topic: str) -> list[DataFile]:
@@ -357,13 +359,13 @@ def _values(log: CommitLog, first: int, last: int, topic: str) -> list[DataFile]
     return [one.values for one in reversed(found) if one.values is not None]
 
 
-def _united_columns(place: Place, files: Sequence[DataFile]) -> dict[str, StructField]:
+def _united_columns(location: SinkLocation, files: Sequence[DataFile]) -> dict[str, StructField]:
     looked = _to_look_into(files)
     with ThreadPool(LOOKS) as pool:
-        found = settled(list(pool.each(lambda file: object_schema(place.store, _stored(file)), looked)))
+        found = settled(list(pool.each(lambda file: object_schema(location.store, _stored(file)), looked)))
     united, name = read_columns('{"fields":[]}'), ""
     for file, one in zip(looked, found, strict=True):
-        fitted = fit(united, read_columns(from_arrow_schema(one).json()).plain())
+        fitted = compare_columns(united, read_columns(from_arrow_schema(one).json()).plain())
         if fitted.conflicts:
             raise TableRefused(
                 f"No type holds a column of both {file.key} and {name}: {'; '.join(fitted.conflicts.values())}. Give the schema with the "
@@ -407,7 +409,7 @@ class KafkaS3(DataSource):
     others in OPTIONS. Bound to a sink by `register`, it takes them without the first.
     """
 
-    given: Place | None = None
+    given: SinkLocation | None = None
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -416,7 +418,7 @@ class KafkaS3(DataSource):
             if name.lower() not in own:
                 raise _problem(name, options[name], "is no option of this source.", f"Known: {', '.join(OPTIONS)}.")
         self._options = {name.lower(): text for name, text in options.items()}
-        self._place = self.given or self._named_place()
+        self._location = self.given or self._named_location()
         self._wanted = self._wishes()
         self._others = OtherFields.IGNORED
 
@@ -428,7 +430,7 @@ class KafkaS3(DataSource):
     def schema(self) -> StructType:
         """The columns as they are found now; fields that come later stop the read, so that none is lost."""
         self._others = OtherFields.REFUSED
-        return topic_schema(self._place, self._wanted)
+        return topic_schema(self._location, self._wanted)
 
     def reader(self, schema: StructType) -> CommittedReader:
         """What reads a batch."""
@@ -442,15 +444,15 @@ class KafkaS3(DataSource):
         return CommittedStream(self._rows(schema), self._start(), self._whole("maxEntriesPerTrigger", 1))
 
     def _rows(self, schema: StructType) -> Rows:
-        return Rows(self._place, self._wanted, schema, self._others)
+        return Rows(self._location, self._wanted, schema, self._others)
 
-    def _named_place(self) -> Place:
-        config, place = self._text("config"), self._text("path")
-        if (config is None) == (place is None):
-            rule = "must be given, or the place of the sink's state as the path of load, and not both."
+    def _named_location(self) -> SinkLocation:
+        config, location = self._text("config"), self._text("path")
+        if (config is None) == (location is None):
+            rule = "must be given, or the location of the sink's state as the path of load, and not both."
             raise _problem("config", config, rule, 'load("s3://bucket/_kafka_s3/sink"), or .option("config", FILE).')
         named = {name: self._text(option) for name, option in _OF_A_PLACE.items()}
-        return place_of(config or place or "", **named)
+        return location_of(config or location or "", **named)
 
     def _wishes(self) -> WantedRecords:
         topic = self._text("topic")
@@ -519,7 +521,7 @@ class CommittedReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """A part for some MiB of objects each."""
-        log, wanted = self._rows.place.log(), self._rows.wanted
+        log, wanted = self._rows.location.log(), self._rows.wanted
         return self._rows.parts(log, wanted.first, last_wanted(log, wanted))
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -577,9 +579,7 @@ class CommittedStream(DataSourceStreamReader):
         """The parts of what lies between two offsets. Raises LogDamaged where they are of another log."""
         self._position = int(end["entry"])
         if end["entry"] < start["entry"] and not self._start.now:
-            rule = (
-                "needs a Spark that says behind a checkpoint where the stream stands, as 4.0 does; this one does not."
-            )
+            rule = "needs a Spark that says behind a checkpoint how far the stream has come, as 4.0 does; this one does not."
             raise _problem("maxEntriesPerTrigger", str(self._most), rule, "Leave it out.")
         if end["entry"] <= start["entry"]:
             return []
@@ -619,12 +619,12 @@ class CommittedStream(DataSourceStreamReader):
     def _offset(self, entry: int) -> dict[str, Any]:
         if entry < 0:
             return {"entry": -1, "commit": ""}
-        place = self._rows.place
-        return {"entry": entry, "commit": entry_at(place.store, place.paths, entry).commit_id}
+        location = self._rows.location
+        return {"entry": entry, "commit": entry_at(location.store, location.paths, entry).commit_id}
 
     def _check(self, offset: Mapping[str, Any]) -> None:
         if offset["entry"] >= 0 and self._offset(offset["entry"])["commit"] != offset["commit"]:
-            key = self._rows.place.paths.commit(offset["entry"])
+            key = self._rows.location.paths.commit(offset["entry"])
             raise LogDamaged(
                 f"{key} is not the entry that the stream's checkpoint means: the sink's log was deleted and started again. Start the "
                 "stream again, too, with another checkpointLocation."
@@ -643,7 +643,7 @@ class CommittedStream(DataSourceStreamReader):
 
     def _known_log(self) -> CommitLog:
         if self._log is None:
-            self._log = self._rows.place.log()
+            self._log = self._rows.location.log()
         return self._log
 
 
@@ -654,7 +654,7 @@ class CommittedStream(DataSourceStreamReader):
 class Rows:
     """How the rows of a sink's files are read, with which columns."""
 
-    place: Place
+    location: SinkLocation
     wanted: WantedRecords
     schema: StructType
     others: OtherFields
@@ -687,7 +687,7 @@ class Rows:
         for one in part.files:
             yield from self._records(one)
         for letter in part.letters:
-            filed = letters_of(self.place.store, letter, part.settled)
+            filed = letters_of(self.location.store, letter, part.settled)
             while some := list(islice(filed, LETTERS_AT_ONCE)):
                 yield self._letter_batch(some)
 
@@ -717,8 +717,10 @@ class Rows:
                 yield columns.nulls(min(TOMBSTONES_AT_ONCE, one.facts.records - at))
             return
         wanted = Columns(columns.of_records, self.others, columns.directories)
-        form = Bytes(self.place.reading.separator, self.place.reading.framing)
-        yield from record_batches(self.place.store, _stored(one.values), wanted, records=one.values.records, form=form)
+        form = Bytes(self.location.reading.separator, self.location.reading.framing)
+        yield from record_batches(
+            self.location.store, _stored(one.values), wanted, records=one.values.records, form=form
+        )
 
     def _keys(self, one: CommittedFile) -> Iterator[bytes | None]:
         """The keys of a file's records, by their positions; nulls where it has none."""
@@ -726,7 +728,7 @@ class Rows:
         if file is None or (role is Role.VALUE and file.format != "block_gzip"):
             return iter([None] * one.facts.records)
         stored = StoredFile(file.topic_partition, file.first_offset, "", {role: _stored(file)}, file.records)
-        return (message.key for message in self.place.reading.messages(self.place.store, stored))
+        return (message.key for message in self.location.reading.messages(self.location.store, stored))
 
     def _letter_batch(self, some: Sequence[FiledLetter]) -> pa.RecordBatch:
         target = to_arrow_schema(self.schema)

@@ -34,16 +34,16 @@ from kafka_s3.connect.converters.whole_records import FIELD
 from kafka_s3.connect.naming.state_terms import DELETED, OWN, KeyTerm, Path
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, fit, read_columns
-from kafka_s3.followers.state import REBUILD, Changes, StateKeeper, StateRules, StateStretch, Transaction
+from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, compare_columns, read_columns
+from kafka_s3.followers.state import REBUILD, Changes, StateMerger, StateRules, StateStretch, Transaction
 from kafka_s3.model.errors import ConfigError, Problem, TableRefused, TableUnavailable
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.state import state_keeper
-from kafka_s3.spark import Place, WantedRecords, place_of_settings, record_columns, register
+from kafka_s3.run.wiring.state import state_merger
+from kafka_s3.spark import SinkLocation, WantedRecords, location_of_settings, record_columns, register
 from kafka_s3.store.s3 import S3Store
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 DELETIONS: Final = "__deleted"
 WIDENING: Final = "delta.enableTypeWidening"
 SETTING: Final = "spark.databricks.delta."
-PLACE: Final = ("_offset", "_partition")
+POSITION: Final = ("_offset", "_partition")
 BUCKETS: Final = 256
 TRIES: Final = 3
 
@@ -69,10 +69,10 @@ class Difference:
 
 @dataclass(slots=True)
 class SparkStates:
-    """The state tables of one sink, on a session. `place` is the sink's log and objects."""
+    """The state tables of one sink, on a session. `location` is the sink's log and objects."""
 
     spark: SparkSession
-    place: Place
+    location: SinkLocation
     _frames: dict[Changes, DataFrame] = field(default_factory=dict)
 
     def identity(self, name: TableName) -> str | None:
@@ -207,16 +207,16 @@ class SparkStates:
         deleted = self._table(deletions_of(name))
         if deleted is None:
             return frame
-        places = _places(frame.columns)
-        known = deleted.toDF().select(*map(_quoted, key_columns(rules)), *places).alias("d")
+        deciding = _deciding_columns(frame.columns)
+        known = deleted.toDF().select(*map(_quoted, key_columns(rules)), *deciding).alias("d")
         on = " AND ".join(f"s.{_quoted(key)} = d.{_quoted(key)}" for key in key_columns(rules))
-        older = f"NOT s._deleted AND struct({_of('d', places)}) >= struct({_of('s', places)})"
+        older = f"NOT s._deleted AND struct({_of('d', deciding)}) >= struct({_of('s', deciding)})"
         return frame.alias("s").join(known, F.expr(f"({on}) AND {older}"), "left_anti")
 
     def _deleted(self, changes: Changes, rules: StateRules, now_ms: int) -> DataFrame:
         frame = self._frames[changes].where("_deleted")
         noted = F.lit(_time(now_ms)).alias("_deleted_at")
-        return frame.select(*map(_quoted, key_columns(rules)), *_places(frame.columns), noted)
+        return frame.select(*map(_quoted, key_columns(rules)), *_deciding_columns(frame.columns), noted)
 
     def _changes(self, stretch: StateStretch, rules: StateRules) -> DataFrame:
         """All records of a stretch, with the columns of a state table and `_deleted`."""
@@ -227,8 +227,8 @@ class SparkStates:
             "withMetadata": True,
         }
         wanted = WantedRecords(stretch.topic, stretch.first, stretch.last)
-        own = record_columns(self.place, wanted)
-        records = self.spark.read.format(register(self.spark, self.place)).options(**options).load()
+        own = record_columns(self.location, wanted)
+        records = self.spark.read.format(register(self.spark, self.location)).options(**options).load()
         if FIELD not in own.fieldNames():
             raise TableRefused(
                 f"Entries {stretch.first} to {stretch.last} hold records of {stretch.topic} without {FIELD}: they were written before "
@@ -310,13 +310,13 @@ def key_columns(rules: StateRules) -> list[str]:
 
 def _newest(records: DataFrame, rules: StateRules) -> DataFrame:
     keys = [F.col(_quoted(key)) for key in key_columns(rules)]
-    order = [F.col(one).desc_nulls_last() for one in _places(records.columns)]
+    order = [F.col(one).desc_nulls_last() for one in _deciding_columns(records.columns)]
     ranked = records.withColumn("_rank", F.row_number().over(Window.partitionBy(*keys).orderBy(*order)))
     return ranked.where("_rank = 1").drop("_rank")
 
 
-def _places(columns: Sequence[str]) -> list[str]:
-    return [*(["_order"] if "_order" in columns else []), *PLACE]
+def _deciding_columns(columns: Sequence[str]) -> list[str]:
+    return [*(["_order"] if "_order" in columns else []), *POSITION]
 
 
 def _of(side: str, names: Sequence[str]) -> str:
@@ -325,8 +325,8 @@ def _of(side: str, names: Sequence[str]) -> str:
 
 def _newer(columns: Sequence[str]) -> str:
     """Whether the source is newer than the target: structs compare member by member, and null is the smallest."""
-    places = _places(columns)
-    return f"struct({_of('s', places)}) > struct({_of('t', places)})"
+    deciding = _deciding_columns(columns)
+    return f"struct({_of('s', deciding)}) > struct({_of('t', deciding)})"
 
 
 def _same(keys: Sequence[str]) -> str:
@@ -396,7 +396,7 @@ def _values(own: StructType, rules: StateRules) -> Iterator[tuple[Path, str]]:
 def _fitted(source: DataFrame, table: StructType, name: TableName, mode: Mode, target: DeltaTable) -> DataFrame:
     """The source with the table's columns, and those new ones that it may get. Raises TableRefused."""
     own = [one for one in source.columns if one != "_deleted"]
-    found = fit(
+    found = compare_columns(
         read_columns(table.json()).plain(), read_columns(source.select(*map(_quoted, own)).schema.json()).plain()
     )
     refused = [*found.conflicts.values()]
@@ -481,7 +481,7 @@ def states_on_spark(settings: Settings, spark: SparkSession) -> SparkStates:
     """What keeps a sink's state tables. Raises ConfigError where this Spark knows no Delta."""
     if not SparkCatalog(spark, "").knows_delta():
         raise ConfigError([Problem("state.enable", "true", f"cannot keep tables here. {HOW_TO_KNOW}")])
-    return SparkStates(spark, place_of_settings(settings))
+    return SparkStates(spark, location_of_settings(settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,7 +508,7 @@ class StateComparison:
 class OpenStateTables:
     """The state tables of one sink, ready to be kept."""
 
-    keeper: StateKeeper
+    merger: StateMerger
     states: SparkStates
     log: CommitLog
     store: S3Store
@@ -520,13 +520,13 @@ class OpenStateTables:
 
     def compare(self, topic: str) -> StateComparison:
         """Compares a topic's table with the whole log. Raises TableError, also where a merge came in between."""
-        note = self.keeper.notes.read(topic)
+        note = self.merger.notes.read(topic)
         if note is None or note.rebuilding:
             raise TableRefused(f"Topic {topic} has no state table that is complete. kafka-s3 state run makes it.")
-        rules, name = self.keeper.rules, self.keeper.names.of(topic)
+        rules, name = self.merger.rules, self.merger.names.of(topic)
         with self.states.read_changes(StateStretch(topic, 0, note.position), rules) as changes:
             difference = self.states.first_difference(name, changes, rules)
-        if self.keeper.notes.read(topic) != note:
+        if self.merger.notes.read(topic) != note:
             raise TableRefused(f"{name} was changed by a merge meanwhile. Compare it again, or pause the sink before.")
         return StateComparison(topic, note.position, changes.keys - changes.deleted, difference)
 
@@ -541,5 +541,5 @@ def opened_states(settings: Settings, *, warn: Callable[[str], None]) -> OpenSta
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
     log.load()
     tables = states_on_spark(settings, spark_session(name=f"kafka-s3 state of {settings.name}"))
-    keeper = state_keeper(settings, store, tables, clock_ms=now_ms, warn=warn)
-    return OpenStateTables(keeper, tables, log, store)
+    merger = state_merger(settings, store, tables, clock_ms=now_ms, warn=warn)
+    return OpenStateTables(merger, tables, log, store)

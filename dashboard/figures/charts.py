@@ -23,7 +23,7 @@ PALETTE: Final = (
     "#7a7fd1",
     "#808890",
 )
-"""Each at least 3:1 against white and against the dark background: adjacent things are told apart by more than hue, by their order."""
+"""Each at least 3:1 against white and against the dark background: adjacent things are distinguished by more than hue, by their order."""
 BOX_COLOURS: Final = ("#1f6fb2", "#2a7a5f", "#7a4f9a", "#9a4a3f", "#5b6770")
 """Dark enough for white names."""
 HEIGHT: Final = 260
@@ -39,7 +39,7 @@ UNFINISHED: Final = "#9aa0a6"
 """Of a time that is not over yet."""
 OTHERS: Final = "(others)"
 ROWS: Final = "rows"
-"""The name of a chart's data: the same for new numbers, so that the page updates the chart and does not draw it anew."""
+"""The name of a chart's data: the same for new numbers, so that the page updates the chart and does not draw it again."""
 SHORT: Final = {"labelExpr": "format(datum.value, datum.value < 1 ? '~r' : '~s')"}
 """Each number by itself: a format would give all of an axis the unit of its largest, and 0 as 0k; half an hour is 0.5, not 500m."""
 IEC: Final = (
@@ -167,12 +167,12 @@ def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: st
 
 
 def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], columns: Sequence[str]) -> Chart:
-    """A cell of colour for each `row` and `column` of `figures.heat`; titles of rows, columns and value. `shown` tells the value.
+    """A cell of colour for each `row` and `column` of `figures.heat`; titles of rows, columns and value. `shown` is the value's text.
 
     A cell that is `open` has no colour of its own: what it will hold is not known yet.
     """
     rows = list(dict.fromkeys(cells["row"]))
-    number = ",d" if cells[value].dtype.kind == "i" else ",.3~r"  # "~s" tells 25 beside 50,000 as "0k"
+    number = ",d" if cells[value].dtype.kind == "i" else ",.3~r"  # "~s" shows 25 beside 50,000 as "0k"
     encoding = {
         "x": {**_named("column", titles[1]), "sort": list(columns), "scale": {"domain": list(columns)}, "axis": {"labelAngle": 0}},
         "y": {**_named("row", titles[0]), "sort": rows, "axis": {"labelOverlap": False}},

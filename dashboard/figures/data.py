@@ -122,7 +122,7 @@ def lag_table(known: SinkSnapshot | None, reached: Reach) -> pd.DataFrame:
 
 
 def looked_ms(known: SinkSnapshot | None) -> int | None:
-    """When lag was measured, None where nothing says so; a sink of an earlier version says only when it was heard of."""
+    """When lag was measured, None where nothing says so; a sink of an earlier version says only when its heartbeat was written."""
     if known is None or known.heartbeat is None:
         return None
     return known.heartbeat.beat_ms if known.heartbeat.looked_ms is None else known.heartbeat.looked_ms

@@ -205,7 +205,7 @@ def _changes(rows: pd.DataFrame, before: Numbers, after: Numbers) -> pd.DataFram
 
 
 def schema_name(name: str, before: str | None = None) -> str:
-    """How a schema is called for people; one that follows another of its name is told apart."""
+    """How a schema is called for people; one that follows another of its name gets a name of its own."""
     shown = name or "(no name)"
     return f"{shown}, of other fields" if name == before else shown
 

@@ -44,7 +44,7 @@ def by_pattern(found: Iterable[FiledLetter]) -> pd.DataFrame:
     """Letters whose messages differ only in numbers and quoted texts, together: how many, since when and until when, and one of them.
 
     Columns `pattern`, `stage`, `letters`, `first_ms`, `last_ms`, `example` (see `name_of`); most letters first. Letters are taken one by
-    one, and of patterns no more than MOST_PATTERNS are told apart: those beyond go into OTHERS.
+    one, and of patterns no more than MOST_PATTERNS are distinguished: those beyond go into OTHERS.
     """
     groups: dict[tuple[str, str], _Group] = {}
     for one in found:
@@ -105,7 +105,7 @@ def holds(letter: DeadLetter, text: str) -> bool:
     )
 
 
-def told(filed: FiledLetter) -> Iterator[tuple[str, str]]:
+def members(filed: FiledLetter) -> Iterator[tuple[str, str]]:
     """Everything of a letter, as names and printable texts, shortened to what a page can show."""
     yield from details(shortened(filed))
     if (more := len(filed.letter.headers) - SHOWN_HEADERS) > 0:

@@ -191,7 +191,7 @@ def files_of(files: pd.DataFrame, leaf: Leaf) -> pd.DataFrame:
 
 
 def are_times(found: pd.DataFrame, slots: Slots = slot_of) -> bool:
-    """Whether any directory names a time: of others neither gaps nor late files can be told."""
+    """Whether any directory names a time: of others neither gaps nor late files are known."""
     return any(slots(name) for name in found["encoded"])
 
 

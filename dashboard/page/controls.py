@@ -2,7 +2,7 @@
 
 How a visitor gets to another page: in this tab Streamlit keeps all of the address that is bound to the sidebar; a link that held it, too,
 would double the address at each click. Another tab gets the link's own address, so this is completed in the browser when it is about to be
-used. And Streamlit goes to the page in this tab whichever key is held: of such clicks it is not told, and the browser does what it does
+used. And Streamlit goes to the page in this tab whichever key is held: of such clicks it learns nothing, and the browser does what it does
 with any link.
 """
 
@@ -135,7 +135,7 @@ if (!window.pageLinks) {
 def links(pages: Sequence[tuple[Any, str]], sink: str) -> None:
     """The links to these pages, each with its icon.
 
-    The sink is told to the browser: the address leaves out the one that was opened first.
+    The sink is made known to the browser: the address leaves out the one that was opened first.
     """
     with st.sidebar.container(gap="xxsmall"):
         st.html(f'<span data-sink="{escape(sink)}"></span>{_SCRIPT}', unsafe_allow_javascript=True)

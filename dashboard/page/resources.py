@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class KeptResults:
-    """Results by their key, of one state of a log: another state begins anew, and beyond MOST the one used longest ago goes.
+    """Results by their key, of one state of a log: another state begins with none, and beyond MOST the one used longest ago goes.
 
     Thread-safe; whoever asks at once may work it out twice.
     """
@@ -41,7 +41,7 @@ class KeptResults:
         self._results: OrderedDict[Hashable, Any] = OrderedDict()
 
     def of(self, state: object, key: Hashable, *, make: Callable[[], T]) -> T:
-        """The result of this key for this state (told by its identity), made if it is not there."""
+        """The result of this key for this state (by its identity), made if it is not there."""
         with self._lock:
             if self._state is not state:
                 self._state, self._results = state, OrderedDict()
@@ -131,7 +131,7 @@ def asked(
     again_s: float = math.inf,
     wait_s: float = FIRST_S,
 ) -> T | None:
-    """The answer; None while it is on its way: the page says so, and draws itself anew when it is there. Raises what `make` raised."""
+    """The answer; None while it is on its way: the page says so, and draws itself again when it is there. Raises what `make` raised."""
     found = by.of(key, make, again_s=again_s, wait_s=wait_s)
     if found is None:
         st.caption(f":material/hourglass_top: {what} ...")

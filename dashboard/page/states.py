@@ -1,6 +1,6 @@
 """What does a page say when there is nothing to show, or something is wrong? Each state names what is the matter and the remedy.
 
-How old what a page shows is, and whether the bucket is seen at all, is told within seconds, whatever pace the reader chose.
+How old what a page shows is, and whether the bucket is seen at all, is shown within seconds, whatever pace the reader chose.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SHOWN_DAMAGE: Final = 20
 
 
 def freshness(variables: resources.Variables, chosen: Chosen) -> None:
-    """A line under the title about the look that the page is drawn from, told again by itself.
+    """A line under the title about the look that the page is drawn from, refreshed by itself.
 
-    With refresh off it is told once, with the time of the look and not its age, unless the page still lacks a look that is not old.
+    With refresh off it is shown once, with the time of the look and not its age, unless the page still lacks a look that is not old.
     """
     every = EVERY_S if _due(chosen) or chosen.every_s is not None else None
     st.fragment(lambda: _tell(variables, chosen), run_every=every, key="freshness")()
@@ -85,7 +85,7 @@ def _tell(variables: resources.Variables, chosen: Chosen) -> None:
 
 
 def _seen(looked_ms: int, chosen: Chosen) -> str:
-    """How old a look is; without refresh, by whom it could be told again, its time."""
+    """How old a look is; without refresh, where nobody would refresh it, its time."""
     if chosen.every_s is not None:
         return f"seen {ago(looked_ms, now_ms())}"
     at = data.local(pd.Series([looked_ms]), chosen.zone).iloc[0]

@@ -77,7 +77,7 @@ _log = logging.getLogger(__name__)
 class Background:
     """A thread that calls `look` once for each time that somebody has asked, and rests `pause_s()` seconds in between.
 
-    `failed` is told why a look failed; the thread goes on, for a page must never wait for one that is gone.
+    `failed` learns why a look failed; the thread goes on, for a page must never wait for one that is gone.
     """
 
     def __init__(

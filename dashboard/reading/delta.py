@@ -26,7 +26,7 @@ from reading.background import Answers
 from reading.frames import data_files
 
 MOST_FILES: Final = 200_000
-"""Of larger tables files and rows are not told: each takes some hundred bytes."""
+"""Of larger tables files and rows are not counted: each takes some hundred bytes."""
 MOST_LISTED: Final = 20_000
 _COLUMNS: Final = ("add.path", "add.size", "add.stats", "txn.appId", "txn.version", "metaData.schemaString")
 Files = dict[str, tuple[int, int | None]]
@@ -102,7 +102,7 @@ def _objects(store: ObjectStore, folder: str) -> Iterator[ObjectInfo]:
 
 
 def begun(store: ObjectStore, folder: str, *, first: int) -> TableFiles | None:
-    """The files of a table at its newest checkpoint, else before its first version; None where they cannot be told.
+    """The files of a table at its newest checkpoint, else before its first version; None where they are not known.
 
     `first` is the lowest version that is there. Raises StorageError.
     """
@@ -224,7 +224,7 @@ class TableLog:
     """What was read of a table's log: its newest versions, in their order, and the columns where they changed.
 
     `last` is the key of the newest version, blank where there is none. `position` is the entry up to which the sink's objects are in the
-    table (-1: none). `files` are those of the table now, None where they cannot be told.
+    table (-1: none). `files` are those of the table now, None where they are not known.
     """
 
     versions: tuple[TableVersion, ...] = ()
@@ -311,7 +311,7 @@ class _Reading:
             self.columns.append(ColumnsAt(base.version, base.types))
 
     def skip(self, first: int) -> None:
-        """The versions below this one are not read: files can be told only from a checkpoint at or behind them."""
+        """The versions below this one are not read: files are known only from a checkpoint at or behind them."""
         if self.files is not None and self.files.version + 1 < first:
             self.files = None
 

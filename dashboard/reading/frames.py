@@ -184,7 +184,7 @@ def counted_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 
 def taken(frame: pd.DataFrame, rows: Numbers, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """The rows of a mask, numbered anew, with these columns, if any are named.
+    """The rows of a mask, numbered again, with these columns, if any are named.
 
     Column by column, and only what is wanted: pandas copies all rows of the columns first, and takes then.
     """

@@ -10,7 +10,7 @@ import pandas as pd
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
 WIDEST: Final = 1 << 32
-"""Numbers that lie further apart are numbered anew: a product of two ranges has to fit into 63 bits."""
+"""Numbers that lie further apart are numbered again: a product of two ranges has to fit into 63 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,7 +281,7 @@ class History:
             self._parts.append(part_of_rows(run))
 
     def _with_offsets(self, damage: Damage) -> Damage:
-        """The damage with the offsets that the entry held; told of the first ones, for which its neighbours are read once."""
+        """The damage with the offsets that the entry held; of the first ones only, for which its neighbours are read once."""
         version = damage.version
         if version not in self._held and len(self._held) < TRIED_AGAIN:
             self._held[version] = held_text(held_by(self._store, self._paths, version, version))

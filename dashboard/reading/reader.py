@@ -28,7 +28,7 @@ READ_S: Final = 4.0
 ATTEMPTS: Final = 2
 MOST_BYTES: Final = 64 << 20
 SILENT_S: Final = 1.5
-"""A request that takes longer is told: the bucket does not answer."""
+"""A request that takes longer is reported: the bucket does not answer."""
 
 
 def bounded(options: StoreOptions) -> StoreOptions:

@@ -96,7 +96,7 @@ class Watch:
         for name in names:
             PAGES_FIRST.wait()
             with suppress(StorageError):  # the look says so
-                self._damaged[name] = self._damage.of(StatePaths(self._prefix, name), self._clock_ms())
+                self._damaged[name] = self._damage.damaged_entries(StatePaths(self._prefix, name), self._clock_ms())
 
     def _known(self, name: str) -> SinkSnapshot | None:
         paths, now_ms = StatePaths(self._prefix, name), self._clock_ms()

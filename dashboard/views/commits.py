@@ -29,7 +29,7 @@ SAME_FIELDS: Final = (
     "The columns of the two objects are the same: defaults, documentation, names or what a column cannot show differ."
 )
 ENTRY_S: Final = 60.0
-"""An entry never changes, but a log may be deleted and begun anew."""
+"""An entry never changes, but a log may be deleted and begun again."""
 
 
 def render(scene: Scene) -> None:
@@ -107,7 +107,7 @@ def _columns(scene: Scene, *, with_delta: bool) -> dict[str, object]:
 
 
 def _delta_text(tables: Mapping[str, TableLog], version: int, topics: str) -> str:
-    """The first version of each of the entry's tables that has its files; a later one may hold all of them anew."""
+    """The first version of each of the entry's tables that has its files; a later one may hold all of them again."""
     found = [(topic, tables[topic].version_of(version)) for topic in topics.split(", ") if topic in tables]
     return ", ".join(f"{topic} v{number}" for topic, number in found if number is not None)
 
@@ -268,7 +268,7 @@ def _pair(scene: Scene, found: pd.DataFrame, pair: Any) -> None:
 
 
 def _fields(scene: Scene, place: int) -> dict[str, str] | None:
-    """Fields and types of an object, None where they are on their way or cannot be told, which the page says."""
+    """Fields and types of an object, None where they are on their way or cannot be read, which the page says."""
     facts, reader = delta.object_at(scene.files(*delta.OBJECTS_OF), place), scene.at.reader
 
     def read(one: LoggedObject = facts) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is the sink set to, and what was changed? Settings with secrets masked, as the sink noted them or the dashboard was told."""
+"""What is the sink set to, and what was changed? Settings with secrets masked, as the sink noted them or the dashboard was given them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _changes(scene: Scene, notes: tuple[NotedSettings, ...]) -> None:
     shown = parts.timed(rows.head(parts.SHOWN_ROWS), scene.zone, "at_ms")
     parts.table(shown, columns, name="Settings that changed, newest first", key="changes")
     parts.cut_note(len(rows))
-    st.caption("A secret is always shown as ****: that it was changed is not told.")
+    st.caption("A secret is always shown as ****: whether it was changed is not known.")
 
 
 def _problems(stored: StoredConfig) -> None:

@@ -201,7 +201,7 @@ def _patterns(question: _Question) -> None:
     else:
         st.caption("Choose a row to see its letters only.")
     if len(question.candidates) > letters.MOST_COUNTED:
-        st.caption(f"Of the newest {letters.MOST_COUNTED:,} files; a shorter time tells of older ones.")
+        st.caption(f"Of the newest {letters.MOST_COUNTED:,} files; choose a shorter time to see older ones.")
 
 
 def _choose_pattern(patterns: list[str]) -> None:
@@ -393,7 +393,7 @@ def _as_options(selection: LetterSelection) -> str:
 
 def _letter(scene: Scene, chosen: FiledLetter) -> None:
     """The letter, decoded where a registry is configured, and the commands that settle it alone."""
-    texts = list(letter_tables.told(chosen))
+    texts = list(letter_tables.members(chosen))
     st.code("\n".join(f"{name}: {text}" for name, text in texts if not _is_raw(name)), language=None, wrap_lines=True)
     _decoded(scene, chosen)
     for name, raw in (("key", chosen.letter.key), ("value", chosen.letter.value)):

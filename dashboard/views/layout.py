@@ -44,7 +44,7 @@ def render(scene: Scene) -> None:
         _gaps(scene.kept("gaps", lambda: partitions.gaps(found, slots)))
         _late(scene, scene.kept_by_topic("late", lambda frames: partitions.late(frames.files, slots)))
     else:
-        st.caption("Directories are not times: of missing times and late files nothing can be told.")
+        st.caption("Directories are not times: of missing times and late files nothing is known.")
     _engines(scene, sorted(found["topic"].unique()))
 
 

@@ -152,7 +152,7 @@ def _throughput(scene: Scene) -> None:
 def _coloured(scene: Scene, shown: list[str]) -> list[str]:
     """The topics that have a colour: as long as there is one for each of the log's, a topic keeps its own, whichever are chosen.
 
-    The charts are then the same but for their data, and are not drawn anew.
+    The charts are then the same but for their data, and are not drawn again.
     """
     every = data.topics_in(scene.snapshot.frames)
     return every if len(every) <= len(charts.PALETTE) else shown
@@ -188,14 +188,14 @@ def _delay(scene: Scene) -> None:
 def _troubles(scene: Scene) -> None:
     st.subheader("What went wrong last", anchor=False)
     heartbeat = scene.snapshot.known.heartbeat if scene.snapshot.known else None
-    told = False
+    any_shown = False
     if heartbeat is not None and heartbeat.failure:
         st.error(f"The sink ended with: {plain(heartbeat.failure)}", icon=":material/cancel:")
-        told = True
+        any_shown = True
     if heartbeat is not None and heartbeat.warning:
         when = data.local(pd.Series([heartbeat.warned_ms]), scene.zone).iloc[0]
         st.warning(f"{when:%Y-%m-%d %H:%M:%S}: {plain(heartbeat.warning)}", icon=":material/warning:")
-        told = True
+        any_shown = True
     gone = data.lost(scene.gaps)
     if not gone.empty:
         st.error(f"{int(gone['offsets'].sum()):,} offsets were lost or passed over.", icon=":material/content_cut:")
@@ -203,10 +203,10 @@ def _troubles(scene: Scene) -> None:
                    "last": "Last offset", "cause": "Cause"}  # fmt: skip
         rows = parts.timed(gone.rename(columns={"committed_ms": "at_ms"}).tail(parts.SHOWN_ROWS), scene.zone, "at_ms")
         parts.table(rows, columns, name="Offsets that were lost", key="lost")
-        told = True
+        any_shown = True
     open_letters = scene.totals["dead_letters"]
     if open_letters > 0:
         st.warning(f"{open_letters:,} records are dead letters: see the page of that name.", icon=":material/drafts:")
-        told = True
-    if not told and scene.health is not None and scene.health.well:
+        any_shown = True
+    if not any_shown and scene.health is not None and scene.health.well:
         states.nothing("Nothing in this time: no failure, no lost offset, no open dead letter.")

@@ -23,7 +23,7 @@ from kafka_s3.run.wiring.iceberg import iceberg_follower, iceberg_planner, icebe
 from kafka_s3.store.s3 import S3Store
 from tests.benchmarks.measuring import cost_of, spread
 from tests.benchmarks.support import BUCKET, running_objects
-from tests.support.iceberg_world import IcebergWorld, places
+from tests.support.iceberg_world import IcebergWorld, bucket_settings
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -68,7 +68,7 @@ def test_ten_thousand_commits_of_one_file(tmp_path: Path) -> None:
 def test_the_time_of_a_commit_over_a_server(tmp_path: Path) -> None:
     """Followers of both formats over one log, each commit of one file: the requests go to an S3 server of this machine."""
     with running_objects() as objects:
-        world = IcebergWorld(tmp_path, **places(objects.endpoint_url, BUCKET), **{"delta.enable": "true"})
+        world = IcebergWorld(tmp_path, **bucket_settings(objects.endpoint_url, BUCKET), **{"delta.enable": "true"})
         world.store = world.kafka.store = S3Store(store_options(world.settings))
         sink = world.start()
         sink.followers.all = []

@@ -33,7 +33,7 @@ PARQUET = {
 }
 
 
-def places(endpoint: str, bucket: str) -> dict[str, str]:
+def bucket_settings(endpoint: str, bucket: str) -> dict[str, str]:
     """Where the bucket is, on a server."""
     return {
         "s3.bucket.name": bucket, "store.url": endpoint, "s3.region": REGION, "aws.access.key.id": ACCESS_KEY,

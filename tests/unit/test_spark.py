@@ -20,7 +20,7 @@ from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, Place, place_of
+from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, SinkLocation, location_of
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
@@ -38,7 +38,7 @@ Offset = dict[str, Any]
 
 def source_of(world: World, **options: Any) -> KafkaS3:
     class Source(KafkaS3):
-        given = Place("bucket", world.store, state_paths(world.settings), reading_of(world.settings))
+        given = SinkLocation("bucket", world.store, state_paths(world.settings), reading_of(world.settings))
 
     return Source({"topic": "orders", **{name: str(value) for name, value in options.items()}})
 
@@ -112,10 +112,10 @@ def test_what_a_log_does_not_have_is_said(wishes: dict[str, Any], message: str) 
 
 
 def test_without_a_sink_the_source_says_how_to_name_one() -> None:
-    with pytest.raises(ConfigError, match=r"config.*must be given, or the place of the sink's state"):
+    with pytest.raises(ConfigError, match=r"config.*must be given, or the location of the sink's state"):
         KafkaS3({"topic": "orders"})
     with pytest.raises(ConfigError, match=r"does not name a sink's state. Write s3://bucket/_kafka_s3/sink"):
-        place_of("s3://bucket")
+        location_of("s3://bucket")
 
 
 def test_an_object_that_no_entry_names_is_not_read() -> None:

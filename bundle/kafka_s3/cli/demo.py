@@ -147,7 +147,7 @@ def _make(
     with progress_bar(out) as bar:
         records.send(bar, count // FIRST)
     show_line(out, ("3", "bold"), " waiting for Spark ...")
-    spark = session.of("demo")
+    spark = session.for_sink("demo")
     stop_on_signals(stop)
     with ExitStack() as stack:
         names = " and ".join(str(shown(path)) for path in settings)

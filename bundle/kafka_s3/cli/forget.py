@@ -55,8 +55,8 @@ def forget(
         if not dry_run:
             work.end_open_files()
         searched = work.search()
-        places = unreached(settings, searched, topics=sorted(topic or settings.names("topics")), now_ms=now_ms())
-        show_search(out, searched, places)
+        out_of_reach = unreached(settings, searched, topics=sorted(topic or settings.names("topics")), now_ms=now_ms())
+        show_search(out, searched, out_of_reach)
         entries: list[CommitEntry] = []
         if not dry_run and searched.found.matches:
             confirm(None if yes else question(searched))
@@ -64,7 +64,7 @@ def forget(
     for entry in entries:
         show_line(out, f"Entry {entry.version}: {_count(entry)} erased.")
     if output is OutputFormat.JSON:
-        show_json(document(searched, places, subjects, entries))
+        show_json(document(searched, out_of_reach, subjects, entries))
 
 
 def _content(file: Path | None) -> str | None:
@@ -85,7 +85,7 @@ def question(searched: Searched) -> str:
     return f"Erase {found.records:,} records{letters} from {found.objects:,} objects, for good?"
 
 
-def show_search(out: Console, searched: Searched, places: Sequence[Unreached]) -> None:
+def show_search(out: Console, searched: Searched, out_of_reach: Sequence[Unreached]) -> None:
     """What was searched and found, and what is out of reach, for people."""
     found = searched.found
     table = new_table("Records of the subjects", left=["what"], right=["number"])
@@ -102,14 +102,14 @@ def show_search(out: Console, searched: Searched, places: Sequence[Unreached]) -
     if len(found.problems) > SHOWN:
         show_line(out, f"and {len(found.problems) - SHOWN:,} others (--output json has all)", style="yellow")
     show_line(out, "Out of reach of this command:")
-    for place in places:
-        show_line(out, f"  {place.text}")
-        for command in place.commands:
+    for one in out_of_reach:
+        show_line(out, f"  {one.text}")
+        for command in one.commands:
             show_line(out, f"    {command}", style="dim")
 
 
 def document(
-    searched: Searched, places: Sequence[Unreached], subjects: Subjects, entries: Sequence[CommitEntry]
+    searched: Searched, out_of_reach: Sequence[Unreached], subjects: Subjects, entries: Sequence[CommitEntry]
 ) -> dict[str, Any]:
     """The same for programs. No key and no value is in it."""
     found = searched.found
@@ -123,7 +123,7 @@ def document(
         "files_excluded": found.excluded,
         "dead_letters_read": found.letters_read,
         "not_searched": [{"key": key, "why": why} for key, why in found.problems],
-        "out_of_reach": [{"what": place.text, "commands": list(place.commands)} for place in places],
+        "out_of_reach": [{"what": one.text, "commands": list(one.commands)} for one in out_of_reach],
         "entries": [entry.version for entry in entries],
     }
 

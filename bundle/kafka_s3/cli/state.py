@@ -32,14 +32,14 @@ state = typer.Typer(
 @composed(settings=sink_settings)
 def run(settings: Settings, topics: Only = None, output: Output = OutputFormat.TABLE) -> None:
     """Merge what was committed since the last time; make tables that are not there. Safe while the sink runs."""
-    _each(settings, topics, output, lambda states, topic: states.keeper.advance(topic, states.log))
+    _each(settings, topics, output, lambda states, topic: states.merger.advance(topic, states.log))
 
 
 @state.command()
 @composed(settings=sink_settings)
 def rebuild(settings: Settings, topics: Only = None, output: Output = OutputFormat.TABLE) -> None:
     """Replace all rows of the tables by what the whole commit log says, in one pass. Safe while the sink runs."""
-    _each(settings, topics, output, lambda states, topic: states.keeper.rebuild(topic, states.log))
+    _each(settings, topics, output, lambda states, topic: states.merger.rebuild(topic, states.log))
 
 
 @state.command()

@@ -350,7 +350,7 @@ def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
 def print_checks(found: Iterable[TableCheck], out: Console) -> None:
     """The result for people: a line a table, then what was found."""
     for one in found:
-        at = _place(one)
+        at = _version_text(one)
         text = f"{one.topic}: {at}; {one.files:,} objects, {one.records:,} records in the log"
         rewritten = f"; {one.rewritten:,} objects were rewritten by other writers" if one.rewritten else ""
         show_line(out, text + rewritten)
@@ -361,7 +361,7 @@ def print_checks(found: Iterable[TableCheck], out: Console) -> None:
             show_line(out, "  ", ("Nothing found.", "green"))
 
 
-def _place(one: TableCheck) -> str:
+def _version_text(one: TableCheck) -> str:
     if one.version is not None:
         return f"version {one.version}, entry {one.position}"
     return (

@@ -19,7 +19,7 @@ from typing import Final
 
 from kafka_s3.connect.naming.keys import DataKeys, rewritten_key
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Swap
-from kafka_s3.engine.log.fold import LiveObject, live_objects
+from kafka_s3.engine.log.fold import LiveObject, group_by_file, live_objects
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.remade import Remade
 from kafka_s3.engine.log.rewrites import ask_for_rewrite, rewrite_requests
@@ -104,24 +104,23 @@ class Merge:
 
 
 _File = dict[Role, DataFile]
-_Place = tuple[TopicPartition, str, str]
+_Directory = tuple[TopicPartition, str, str]
 
 
 def plan_merges(live: Iterable[LiveObject], rules: CompactionRules) -> list[Merge]:
     """Which files become one. `live` are the objects of a log that count."""
-    places: dict[_Place, dict[int, _File]] = {}
-    for one in live:
-        file = one.file
-        if rules.takes(one):
-            folder = file.key.rpartition("/")[0]
-            place = places.setdefault((file.topic_partition, folder, file.encoded_partition), {})
-            place.setdefault(file.first_offset, {})[file.role] = file
-    return [merge for place in sorted(places) for merge in _merges(places[place], rules.target_bytes)]
+    directories: dict[_Directory, list[_File]] = {}
+    for parts in group_by_file(filter(rules.takes, live)):
+        file = {role: one.file for role, one in parts.items()}
+        first = next(iter(file.values()))
+        directory = (first.topic_partition, first.key.rpartition("/")[0], first.encoded_partition)
+        directories.setdefault(directory, []).append(file)
+    return [merge for _, files in sorted(directories.items()) for merge in _merges(files, rules.target_bytes)]
 
 
-def _merges(files: Mapping[int, _File], target: int) -> Iterator[Merge]:
+def _merges(files: Iterable[_File], target: int) -> Iterator[Merge]:
     held: list[_File] = []
-    for _, file in sorted(files.items()):
+    for file in sorted(files, key=lambda file: next(iter(file.values())).first_offset):
         if held and not _goes_behind(held, file, target):
             yield from _merge(held)
             held = []

@@ -46,7 +46,7 @@ class DeadLetterTopic:
 
     def catch_up(self, log: CommitLog) -> None:
         """Sends the letters of every entry since the last one noted."""
-        done = self._place.read()
+        done = self._position.read()
         done = -1 if done is None else done
         if log.state.version <= done:
             return
@@ -57,8 +57,8 @@ class DeadLetterTopic:
                 self.report(
                     chain(first, chain.from_iterable(lists))
                 )  # at once: a producer takes half a second to begin
-                self._place.note(entry.version)
-        self._place.note(log.state.version)
+                self._position.note(entry.version)
+        self._position.note(log.state.version)
 
     def report(self, letters: Iterable[DeadLetter]) -> None:
         """Produces dead letters, whatever the log says of them."""
@@ -87,7 +87,7 @@ class DeadLetterTopic:
         self.warn(f"{self.name}: {text}")
 
     @property
-    def _place(self) -> FollowerPosition:
+    def _position(self) -> FollowerPosition:
         return FollowerPosition(self.store, self.paths, "dead-letter-topic")
 
 

@@ -57,7 +57,7 @@ class Seen:
     reached: dict[str, int] = field(default_factory=dict)
     size: int = 0
 
-    def take(self, entry: CommitEntry, end_of: Callable[[int], int]) -> None:
+    def add_entry(self, entry: CommitEntry, end_of: Callable[[int], int]) -> None:
         """Takes the next entry in. What takes the place of other objects brings no record."""
         for file in counted(entry.files) if entry.kind is not EntryKind.REWRITE else ():
             if file.max_timestamp is not None:
@@ -65,8 +65,8 @@ class Seen:
         self.version = entry.version
 
     def _take(self, file: DataFile, latest_ms: int, version: int, end_of: Callable[[int], int]) -> None:
-        place = str(file.topic_partition)
-        self.reached[place] = max(self.reached.get(place, latest_ms), latest_ms)
+        name = str(file.topic_partition)
+        self.reached[name] = max(self.reached.get(name, latest_ms), latest_ms)
         folder = file.key.rpartition("/")[0]
         found = self.open.get(folder)
         if found is None:
@@ -104,8 +104,8 @@ def write_marker(marker: str) -> Complete:
     """Writes an object of that name into the directory, which says what was in it."""
 
     def write(log: CommitLog, folder: str, found: OpenDirectory) -> bool:
-        told = {name: value for name, value in asdict(found).items() if name != "first"}
-        log.store.put(f"{folder}/{marker}", json.dumps(told, separators=(",", ":")).encode())
+        document = {name: value for name, value in asdict(found).items() if name != "first"}
+        log.store.put(f"{folder}/{marker}", json.dumps(document, separators=(",", ":")).encode())
         return True
 
     return write
@@ -140,7 +140,7 @@ class CompleteDirectories:
         seen, self._seen = self._seen or self._read(log), None
         before = seen.version
         for entry in log.entries_since(before):
-            seen.take(entry, self.end_of)
+            seen.add_entry(entry, self.end_of)
             if seen.beyond(self.most_bytes):
                 self._mark(seen, log)
                 self._give_up(seen)

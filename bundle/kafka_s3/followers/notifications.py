@@ -42,11 +42,11 @@ class Notifications:
 
     def catch_up(self, log: CommitLog) -> None:
         """Sends what every entry since the last one noted has made visible. Raises NotificationFailed, StorageError."""
-        place = FollowerPosition(log.store, log.paths, "notifications")
-        for entry in place.new_entries(log):
+        position = FollowerPosition(log.store, log.paths, "notifications")
+        for entry in position.new_entries(log):
             for message in messages(entry, self.bucket):
                 self._send(message)
-            place.note(entry.version)
+            position.note(entry.version)
 
     def _send(self, message: Mapping[str, Any]) -> None:
         try:

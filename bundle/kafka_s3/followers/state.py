@@ -229,7 +229,7 @@ class Advance:
 
 
 @dataclass(slots=True)
-class StateKeeper:
+class StateMerger:
     """Keeps the state tables of one sink. The log is loaded by whoever calls."""
 
     rules: StateRules
@@ -361,7 +361,7 @@ class FollowingStates:
     What fails is reported and tried again after a minute; it never stops the sink.
     """
 
-    keeper: StateKeeper
+    merger: StateMerger
     interval_ms: int
     interval_entries: int
     clock_ms: Callable[[], int]
@@ -400,10 +400,10 @@ class FollowingStates:
 
     def _advance(self, topic: str, log: CommitLog) -> None:
         try:
-            self.keeper.advance(topic, log)
+            self.merger.advance(topic, log)
             self._troubles.pop(topic, None)
         except SinkError as error:
             since = self._troubles.get(topic, (self.clock_ms(), ""))[0]
             self._troubles[topic] = since, str(error)
             if isinstance(error, TableError):
-                self.keeper.hold(topic, str(error))
+                self.merger.hold(topic, str(error))

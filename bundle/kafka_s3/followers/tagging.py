@@ -65,8 +65,8 @@ class ObjectTags:
 
     def catch_up(self, log: CommitLog) -> None:
         """Tags the objects of every entry since the last one noted. Raises StorageError."""
-        place = FollowerPosition(log.store, log.paths, "tags")
-        for entry in place.new_entries(log):
+        position = FollowerPosition(log.store, log.paths, "tags")
+        for entry in position.new_entries(log):
             if not entry.files:
                 continue
             errors = self.tagging.tag(entry.files, log.store)
@@ -75,4 +75,4 @@ class ObjectTags:
                 raise (away or errors)[0]
             if errors:
                 self.warn(f"{self.name}: {len(errors)} objects of entry {entry.version} stay without: {errors[0]}")
-            place.note(entry.version)
+            position.note(entry.version)

@@ -57,7 +57,7 @@ class OtherFields(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """How records of bytes are told apart in an object."""
+    """How records of bytes are separated in an object."""
 
     separator: bytes
     framing: Framing

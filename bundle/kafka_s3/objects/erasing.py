@@ -1,7 +1,7 @@
 """How do some rows leave an object, and how is it proven that no other does? By their numbers, from 0.
 
-Text and separated bytes are written anew without the rows, packed as before. Of an Avro file only blocks that hold such rows are unpacked;
-the others are taken over as they are. Parquet's row groups are read and written anew. `read_rows` gives each row as its reader has it, and
+Text and separated bytes are written again without the rows, packed as before. Of an Avro file only blocks that hold such rows are unpacked;
+the others are taken over as they are. Parquet's row groups are read and written again. `read_rows` gives each row as its reader has it, and
 a hash of it: the hashes of an object are those of the rows that stay, or it is not used.
 """
 
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from kafka_s3.connect.schemas.arrow import python_rows
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.avro_values import Datum, long_bytes
@@ -29,15 +27,14 @@ from kafka_s3.objects.avro_container import CODECS
 from kafka_s3.objects.merging import MergeRefused, parquet_of
 from kafka_s3.objects.readers import (
     DAMAGE,
-    ROWS,
     SYNC,
     AvroContainer,
     avro_reader,
     avro_rows,
-    inflated,
-    parquet_batches,
+    parquet_rows,
     separated,
     sliced,
+    unpacked,
 )
 
 
@@ -56,17 +53,8 @@ def _rows(form: str, content: bytes, separator: bytes) -> Iterator[Any]:
         case "avro":
             return avro_rows(sliced(content))
         case "parquet":
-            return _parquet_rows(content)
-    return separated(_pieces(content), b"\n" if form == "json" else separator)
-
-
-def _parquet_rows(content: bytes) -> Iterator[Any]:
-    for batch in parquet_batches(io.BytesIO(content), ROWS):
-        yield from python_rows(pa.Table.from_batches([batch]))
-
-
-def _pieces(content: bytes) -> Iterable[bytes]:
-    return inflated(sliced(content)) if content.startswith(GZIP_MAGIC) else sliced(content)
+            return parquet_rows(io.BytesIO(content))
+    return separated(unpacked(sliced(content)), b"\n" if form == "json" else separator)
 
 
 def drop_rows(form: str, content: bytes, rows: OffsetSet, *, separator: bytes) -> bytes:
@@ -94,7 +82,7 @@ def _kept(rows: OffsetSet, first: int, count: int) -> np.ndarray:
 
 
 def _without_text(content: bytes, rows: OffsetSet, separator: bytes) -> bytes:
-    every = list(separated(_pieces(content), separator))
+    every = list(separated(unpacked(sliced(content)), separator))
     stay = _kept(rows, 0, len(every))
     text = b"".join(row + separator for row, stays in zip(every, stay, strict=True) if stays)
     return packed(text) if content.startswith(GZIP_MAGIC) else text

@@ -1,7 +1,7 @@
 """How do several objects become one, and how is it proven that none of their records is lost?
 
 Text, separated bytes and gzip members are put behind one another as they are. Avro's blocks are taken over packed, with the marker of the
-first file, where schema and codec are the same. Parquet's row groups are read and written anew with the first file's schema and codec.
+first file, where schema and codec are the same. Parquet's row groups are read and written again with the first file's schema and codec.
 
 `digest_rows` is the proof: the number of records, and a sum over a hash of each, so that their order does not matter. For Avro a block
 takes the place of a record, since its bytes are taken over. The sums of the originals are the sum of what was made of them, or it is not
@@ -22,18 +22,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.connect.records.loops import sum_rows
-from kafka_s3.connect.schemas.arrow import python_rows
 from kafka_s3.connect.schemas.avro_values import long_bytes
-from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.errors import SinkError
 from kafka_s3.objects.readers import (
     DAMAGE,
     ROWS,
     SYNC,
     AvroContainer,
-    inflated,
     parquet_batches,
+    parquet_rows,
     sliced,
+    unpacked,
 )
 
 MERGED: Final = frozenset({"json", "bytearray", "avro", "parquet"})
@@ -81,7 +80,9 @@ def digest_rows(form: str, content: bytes, *, separator: bytes) -> RowDigest:
             case "avro":
                 return _sum_of_parts(AvroContainer(sliced(content)).blocks())
             case "parquet":
-                return _sum_of_parts((1, repr(row).encode("utf-8", "surrogatepass")) for row in _parquet_rows(content))
+                return _sum_of_parts(
+                    (1, repr(row).encode("utf-8", "surrogatepass")) for row in parquet_rows(io.BytesIO(content))
+                )
         return _sum_of_text(content, b"\n" if form == "json" else separator)
     except DAMAGE as error:
         raise MergeRefused(f"It cannot be read as {form} ({type(error).__name__}: {error}).") from error
@@ -109,10 +110,10 @@ def _sum_of_parts(parts: Iterator[tuple[int, bytes]]) -> RowDigest:
 
 
 def _sum_of_text(content: bytes, separator: bytes) -> RowDigest:
-    """Rows end with a separator; of one that is longer than a byte they are told apart one by one."""
+    """Rows end with a separator; of one that is longer than a byte they are separated one by one."""
     if not separator:
-        raise ValueError("without a separator records cannot be told apart")
-    pieces = inflated(sliced(content)) if content.startswith(GZIP_MAGIC) else sliced(content)
+        raise ValueError("without a separator records cannot be separated")
+    pieces = unpacked(sliced(content))
     if len(separator) > 1:
         *rows, rest = b"".join(pieces).split(separator)
         found = _sum_of_parts((1, row) for row in rows)
@@ -139,11 +140,6 @@ def _merged_avro(contents: Sequence[bytes]) -> bytes:
         for count, block in container.blocks():
             found += [long_bytes(count), long_bytes(len(block)), block, first.sync]
     return b"".join(found)
-
-
-def _parquet_rows(content: bytes) -> Iterator[object]:
-    for batch in parquet_batches(io.BytesIO(content), ROWS):
-        yield from python_rows(pa.Table.from_batches([batch]))
 
 
 Kept: TypeAlias = Callable[[int, int], npt.NDArray[np.bool_]]

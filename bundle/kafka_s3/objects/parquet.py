@@ -345,8 +345,8 @@ def _layout(table: pa.Table, schema: pa.Schema) -> FileLayout:
     Few rows are compressed at level 3, as parquet-java does: at Arrow's own level 1 a file of 2,500 rows is a tenth larger, and one of
     250,000 is not.
     """
-    by_place = zip(table.schema, table.columns, strict=True)  # two columns may have the same name
-    repeated = tuple(one.name for one, column in by_place if _may_repeat(one.type) and _repeats(column))
+    by_number = zip(table.schema, table.columns, strict=True)  # two columns may have the same name
+    repeated = tuple(one.name for one, column in by_number if _may_repeat(one.type) and _repeats(column))
     return FileLayout(schema, repeated, 1 if table.num_rows >= MANY_ROWS else 3)
 
 

@@ -60,7 +60,7 @@ def rows_of(store: ObjectStore, part: StoredObject, *, separator: bytes, framing
     try:
         match part.format:
             case "parquet":
-                yield from _parquet_rows(store, part)
+                yield from parquet_rows(ranged_file(store, part))
             case "avro":
                 yield from avro_rows(pieces_of(store, part))
             case _:
@@ -78,9 +78,9 @@ def byte_rows(pieces: Iterator[bytes], key: str, form: str, *, separator: bytes,
     """The rows of an object whose format has bytes for rows, or pairs of key and value. Raises DAMAGE; ObjectUnreadable for own formats."""
     match form:
         case "json":
-            return separated(_unpacked(pieces), b"\n")
+            return separated(unpacked(pieces), b"\n")
         case "bytearray":
-            return separated(_unpacked(pieces) if key.endswith(".gz") else pieces, separator)
+            return separated(unpacked(pieces) if key.endswith(".gz") else pieces, separator)
         case "block_gzip":
             return framed(inflated(pieces), framing)
     raise ObjectUnreadable(
@@ -98,7 +98,8 @@ def record_count(store: ObjectStore, info: ObjectInfo, *, form: str) -> int | No
         return None
     try:
         if form == "parquet":
-            return _footer_count(store, info)
+            footer = parquet_footer(store, info.key, info.size)
+            return None if footer is None else int(footer.num_rows)
         pieces = sliced(store.get(info.key))
         return avro_count(pieces) if form == "avro" else _line_count(pieces, packed=info.key.endswith(".gz"))
     except StorageUnavailable:
@@ -121,7 +122,7 @@ def pieces_of(store: ObjectStore, part: StoredObject) -> Iterator[bytes]:
 # ------------------------------------------------------------ text and bytes
 
 
-def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The content of gzip members; what is not packed comes as it is."""
     first = next(pieces, b"")
     whole = chain((first,), pieces)
@@ -145,7 +146,7 @@ def inflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def separated(pieces: Iterable[bytes], separator: bytes) -> Iterator[bytes]:
     """What is before each separator. Raises ValueError where the end has none, or without a separator."""
     if not separator:
-        raise ValueError("without a separator records cannot be told apart")
+        raise ValueError("without a separator records cannot be separated")
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + piece).split(separator) if rest else piece.split(separator)
@@ -210,21 +211,22 @@ def ranged_file(store: ObjectStore, part: StoredObject) -> Any:
     return pa.PythonFile(_RangedFile(store, part), mode="r")
 
 
-def _parquet_rows(store: ObjectStore, part: StoredObject) -> Iterator[Any]:
-    """Rows as Python values; column pages are fetched as they are needed."""
-    for batch in parquet_batches(ranged_file(store, part), ROWS):
+def parquet_rows(source: Any) -> Iterator[Any]:
+    """The rows of a Parquet file as Python values; column pages are read as they are needed."""
+    for batch in parquet_batches(source, ROWS):
         yield from python_rows(pa.Table.from_batches([batch]))
 
 
-def _footer_count(store: ObjectStore, info: ObjectInfo) -> int | None:
-    if info.size < 2 * PARQUET_TAIL:
+def parquet_footer(store: ObjectStore, key: str, size: int) -> pq.FileMetaData | None:
+    """What the end of a Parquet object of `size` bytes says; None where it is no such end. Raises DAMAGE, StorageError."""
+    if size < 2 * PARQUET_TAIL:
         return None
-    tail = store.get_range(info.key, info.size - PARQUET_TAIL, info.size - 1)
+    tail = store.get_range(key, size - PARQUET_TAIL, size - 1)
     length = int.from_bytes(tail[:4], "little")
-    if tail[4:] != b"PAR1" or length + PARQUET_TAIL > info.size:
+    if tail[4:] != b"PAR1" or length + PARQUET_TAIL > size:
         return None
-    footer = store.get_range(info.key, info.size - PARQUET_TAIL - length, info.size - PARQUET_TAIL - 1)
-    return int(pq.read_metadata(io.BytesIO(b"PAR1" + footer + tail)).num_rows)  # a file of no data pages
+    footer = store.get_range(key, size - PARQUET_TAIL - length, size - PARQUET_TAIL - 1)
+    return pq.read_metadata(io.BytesIO(b"PAR1" + footer + tail))  # a file of no data pages
 
 
 class _RangedFile(io.RawIOBase):

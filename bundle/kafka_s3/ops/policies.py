@@ -106,8 +106,8 @@ def _iceberg(settings: Settings, region: str) -> Iterator[dict[str, Any]]:
     """The rights on the tables' own metadata, and on their catalog where it is AWS Glue."""
     where, partition = warehouse_of(settings), _partition(region)
     if where:
-        place = where.partition("://")[2].rstrip("/")
-        yield _statement("IcebergMetadata", ICEBERG_METADATA, [f"arn:{partition}:s3:::{place}/*"])
+        location = where.partition("://")[2].rstrip("/")
+        yield _statement("IcebergMetadata", ICEBERG_METADATA, [f"arn:{partition}:s3:::{location}/*"])
     if settings.text("iceberg.catalog.type") == "glue":
         database = settings.text("iceberg.table.name").rpartition(".")[0].replace(TOPIC, "*")
         catalog = f"arn:{partition}:glue:{region}:*"

@@ -238,14 +238,14 @@ def dry_run(
 
     Raises RecordError where a table stops the sink at new columns.
     """
-    by_place = {tp: list(some) for tp, some in groupby(chosen, key=lambda letter: letter.topic_partition)}
+    by_partition = {tp: list(some) for tp, some in groupby(chosen, key=lambda letter: letter.topic_partition)}
     outcome = DryRunResult(version, missing=tuple(missing))
-    source = guard(ReplaySource(by_place, lenient(pipeline), outcome.content), outcome.content)
+    source = guard(ReplaySource(by_partition, lenient(pipeline), outcome.content), outcome.content)
     reports = {
         report.topic_partition: report
-        for report in reports_of(source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_place.items()]))
+        for report in reports_of(source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_partition.items()]))
     }
-    for tp, some in by_place.items():
+    for tp, some in by_partition.items():
         outcome = _with_report(outcome, some, reports[tp])
     return outcome
 

@@ -91,7 +91,7 @@ def split_records(framing: Framing, content: bytes) -> list[bytes]:
         return parts[1::2] if framing.include_keys else parts
     delimiter = b"\n" if isinstance(framing, Lines) else framing.value_delimiter
     if not delimiter:
-        raise SeekError("Records without a delimiter between them cannot be told apart. Read the object as a whole.")
+        raise SeekError("Records without a delimiter between them cannot be separated. Read the object as a whole.")
     if not content:
         return []
     if not content.endswith(delimiter):
@@ -201,7 +201,7 @@ def _records(
         if len(found) != block.num_records:
             raise SeekError(
                 f"{_name(located)}: holds {len(found)} records in this format, but {block.num_records} by its index. Give the format "
-                "and delimiter that the sink writes; values that hold the delimiter themselves cannot be told apart."
+                "and delimiter that the sink writes; values that hold the delimiter themselves cannot be separated."
             )
         pairs = zip(block.offsets(), found, strict=True)
         yield from ((at, record) for at, record in pairs if at >= offset)  # files may overlap: none is given twice

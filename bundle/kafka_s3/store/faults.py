@@ -76,13 +76,13 @@ def failure(
     verb: str, nth: int | None = 1, *, matches: Callable[[str], bool] = any_key, error: Exception | None = None
 ) -> Fault:
     """The request fails and has no effect; with StorageUnavailable unless another error is given."""
-    strike = raising(error or StorageUnavailable(f"{verb}: told to fail."))
+    strike = raising(error or StorageUnavailable(f"{verb}: set to fail."))
     return Fault(verb, strike, Moment.BEFORE, nth, matches)
 
 
 def lost_answer(verb: str, nth: int | None = 1, *, matches: Callable[[str], bool] = any_key) -> Fault:
     """The request takes effect, and its answer is lost: StorageUnavailable."""
-    return Fault(verb, raising(StorageUnavailable(f"{verb}: told to lose the answer.")), Moment.AFTER, nth, matches)
+    return Fault(verb, raising(StorageUnavailable(f"{verb}: set to lose the answer.")), Moment.AFTER, nth, matches)
 
 
 def _verb(verb: Verb, method: str = "") -> Callable[..., Any]:

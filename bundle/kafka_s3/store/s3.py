@@ -375,7 +375,7 @@ def _address_of(client: Any, bucket: str) -> Address:
         return _taken_from(prepared.request)
     finally:
         client.meta.events.unregister("before-send.s3.HeadObject", stop)
-    raise RuntimeError("botocore sent a request that it was told to give up.")
+    raise RuntimeError("botocore sent a request that it was to give up.")
 
 
 def _taken_from(request: Any) -> Address:

@@ -31,7 +31,7 @@ FAILURES: tuple[type[Exception], ...] = (boto.BotoCoreError, boto.ClientError, R
 
 
 class Conflict(StorageUnavailable):
-    """Another request on the same key was under way (409); worth another try at once, and told apart by completions."""
+    """Another request on the same key was under way (409); worth another try at once; completions take it as a case of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What does a sink of production make of the records of a test? It runs as it is, but for the places and logins of its configuration.
+"""What does a sink of production make of the records of a test? It runs as it is, but for the addresses and logins of its configuration.
 
 What it made are objects as files, tables and DataFrames, dead letters, and the log. Parquet keeps its columns and types. JSON and Avro rows
 are put together by name, with types that Arrow finds in the values; a JSON value that is no object, and what is no table (bytes,
@@ -64,7 +64,7 @@ REPLACED: Final = {
     "s3.bucket.name": "sink-run", "s3.bucket": "sink-run", "s3.region": REGION, "store.url": "http://localhost", "s3.endpoint": "http://localhost",
     "kafka.api.key": "key", "kafka.api.secret": "secret",
 }  # fmt: skip
-"""What replaces references to places and logins that a test has in any case."""
+"""What replaces references to addresses and logins that a test has in any case."""
 _numbers = itertools.count(1)
 
 
@@ -122,11 +122,11 @@ def run_in_memory(
         _memory(own) if not validate(own).usable().flag("delta.enable") else _bucket(own, server()) as (settings, store)
     ):
         kafka = MemoryKafka(lambda: make_pipeline(settings), store)
-        for place, given in by_partition(records).items():
-            kafka.create(place)
+        for tp, given in by_partition(records).items():
+            kafka.create(tp)
             for offset, one in enumerate(given):
                 at = now if one.timestamp_ms is None else one.timestamp_ms
-                kafka.add(place, MemoryRecord(offset, at, one.key, one.value, one.headers))
+                kafka.add(tp, MemoryRecord(offset, at, one.key, one.value, one.headers))
         sink = build_sink(settings, kafka, source=kafka, store=store, clock_ms=lambda: now, observer=observer)
         sink.open()
         sink.poll()
@@ -157,12 +157,12 @@ def produce(kafka: EmbeddedKafka, records: Records) -> None:
     """Puts the records into their topics, which are made with as many partitions as they need. Raises KafkaUnavailable."""
     given = by_partition(records)
     for topic in records:
-        kafka.create_topic(topic, 1 + max(place.partition for place in given if place.topic == topic))
+        kafka.create_topic(topic, 1 + max(tp.partition for tp in given if tp.topic == topic))
     with sending(KafkaBrokers(kafka.bootstrap_servers).clients) as send:
-        for place, ones in given.items():
+        for tp, ones in given.items():
             for one in ones:
                 message = Message(one.key, one.value, one.headers, one.timestamp_ms)
-                send(place.topic, message, partition=place.partition)
+                send(tp.topic, message, partition=tp.partition)
 
 
 def result_of(store: ObjectStore, paths: StatePaths) -> SinkRun:
@@ -174,11 +174,11 @@ def result_of(store: ObjectStore, paths: StatePaths) -> SinkRun:
     return SinkRun({file.key: bucket[file.key] for file in files}, tuple(one.letter for one in filed), entries, bucket)
 
 
-def _own(config: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
-    """The configuration with the places and logins of a test, so that it refers to none of its own."""
+def _own(config: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, str]:
+    """The configuration with the addresses and logins of a test, so that it refers to none of its own."""
     kept = {key: value for key, value in config.items() if not key.startswith(LOGINS)}
     stand_ins = {key: text for key, text in REPLACED.items() if has_reference(config.get(key, ""))}
-    return {**kept, **stand_ins, **places, "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY}
+    return {**kept, **stand_ins, **addresses, "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY}
 
 
 @contextmanager
@@ -191,8 +191,8 @@ def _bucket(config: Mapping[str, str], server: EmbeddedS3) -> Iterator[tuple[Set
     """A bucket of the run's own."""
     name = f"sink-run-{next(_numbers)}"
     server.create_bucket(name)
-    places = {"s3.bucket.name": name, "store.url": server.endpoint_url, "s3.region": REGION}
-    settings = resolved(validate({**config, **places}).usable())
+    addresses = {"s3.bucket.name": name, "store.url": server.endpoint_url, "s3.region": REGION}
+    settings = resolved(validate({**config, **addresses}).usable())
     store = S3Store(store_options(settings))
     try:
         yield settings, store

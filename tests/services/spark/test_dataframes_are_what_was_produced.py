@@ -210,7 +210,7 @@ def test_bytes_are_records_of_one_column(here: Surroundings, topic: Callable[...
 def test_columns_without_a_common_type_are_named_with_their_objects(
     here: Surroundings, schema_registry: EmbeddedRegistry, topic: Callable[..., str]
 ) -> None:
-    from kafka_s3.spark import place_of
+    from kafka_s3.spark import location_of
 
     cell = Cell(here, schema_registry, topic("conflict"), "parquet", "default", "none")
     other = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
@@ -218,7 +218,7 @@ def test_columns_without_a_common_type_are_named_with_their_objects(
     out = io.BytesIO(b"\0" + number.to_bytes(4, "big"))
     out.seek(5)
     fastavro.schemaless_writer(out, fastavro.parse_schema(other), {"id": "x"})
-    until = place_of(cell.config).log().state.version
+    until = location_of(cell.config).log().state.version
     produce(here.servers, cell.topic, [Given(out.getvalue())])
     here.drain({**cell.config, "delta.enable": "false"})
     with pytest.raises(

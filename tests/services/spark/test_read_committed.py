@@ -12,7 +12,7 @@ from chispa import assert_df_equality
 from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.run.wiring.pipeline import noted_settings
-from kafka_s3.spark import place_of, read_committed, register
+from kafka_s3.spark import location_of, read_committed, register
 from tests.support.configurations import STATE, TIME
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce
@@ -37,7 +37,7 @@ class Sink:
         given = [one if isinstance(one, Given) else Given(document(**one)) for one in records]
         produce(self.here.servers, self.topic, given)
         drain_directly(self.config)
-        return place_of(self.config).log().state.version
+        return location_of(self.config).log().state.version
 
     def read(self, **more: Any) -> DataFrame:
         return read_committed(self.here.spark, self.config, self.topic, **more)
@@ -125,7 +125,7 @@ def test_an_error_is_one_of_the_product_where_the_call_is_made_and_spark_has_its
     with pytest.raises(ConfigError, match=r"sink .'another'.: has no commit log"):
         read_committed(sink.here.spark, {**sink.config, "name": "another"}, sink.topic)
     [file] = [row._object for row in sink.read(with_metadata=True).select("_object").collect()]
-    place_of(sink.config).store.delete(file)
+    location_of(sink.config).store.delete(file)
     with pytest.raises(Exception, match=rf"ObjectMissing.*{file}".replace("+", r"\+")):
         sink.read(schema="n int").collect()
 
@@ -134,11 +134,11 @@ def test_a_place_in_a_bucket_takes_the_place_of_a_configuration(sink: Sink, monk
     sink.take({"n": 0})
     monkeypatch.setenv("KAFKA_S3_STORE_URL", sink.here.s3.endpoint_url)
     monkeypatch.setenv("KAFKA_S3_REGION", "us-east-1")
-    place = f"s3://{sink.config['s3.bucket.name']}/{STATE}{sink.config['name']}"
-    assert [row.n for row in read_committed(sink.here.spark, place, sink.topic).collect()] == [0]
+    location = f"s3://{sink.config['s3.bucket.name']}/{STATE}{sink.config['name']}"
+    assert [row.n for row in read_committed(sink.here.spark, location, sink.topic).collect()] == [0]
     register(sink.here.spark)
     options = {"topic": sink.topic, "storeUrl": sink.here.s3.endpoint_url, "region": "us-east-1"}
-    assert [row.n for row in sink.here.spark.read.format("kafka_s3").options(**options).load(place).collect()] == [0]
+    assert [row.n for row in sink.here.spark.read.format("kafka_s3").options(**options).load(location).collect()] == [0]
 
 
 def test_objects_of_the_block_gzip_spelling_are_read_by_their_configuration_and_by_their_place(
@@ -153,8 +153,8 @@ def test_objects_of_the_block_gzip_spelling_are_read_by_their_configuration_and_
         "value.converter": converter, "kafka.bootstrap.servers": here.servers,
     }  # fmt: skip
     produce(here.servers, name, [Given(b"\0%d" % n, key=b"k%d" % n) for n in range(3)])
-    place = place_of(config)
-    note_settings(place.store, place.paths, noted_settings(drain_directly(config), epoch=1, at_ms=0))
+    location = location_of(config)
+    note_settings(location.store, location.paths, noted_settings(drain_directly(config), epoch=1, at_ms=0))
     monkeypatch.setenv("KAFKA_S3_STORE_URL", here.s3.endpoint_url)
     monkeypatch.setenv("KAFKA_S3_REGION", "us-east-1")
     rows = [(bytearray(b"\0%d" % n), bytearray(b"k%d" % n)) for n in range(3)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_s3.spark import place_of, register
+from kafka_s3.spark import location_of, register
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce
 from tests.support.sink_process import SinkProcess
@@ -28,7 +28,7 @@ class Stream:
     def commit(self, *numbers: int) -> int:
         produce(self.here.servers, self.topic, [Given(document(n=n)) for n in numbers])
         drain_directly(self.config)
-        return place_of(self.config).log().state.version
+        return location_of(self.config).log().state.version
 
     def start(self, *, all_and_end: bool = False, **options: Any) -> Any:
         spark = self.here.spark
@@ -91,9 +91,9 @@ def test_a_stream_that_begins_now_has_what_comes_from_now_on(stream: Stream) -> 
 def test_a_checkpoint_of_a_log_that_was_begun_anew_stops_the_stream(stream: Stream) -> None:
     stream.commit(0)
     stream.catch_up()
-    place = place_of(stream.config)
-    for info in list(place.store.list(place.paths.root)):
-        place.store.delete(info.key)
+    location = location_of(stream.config)
+    for info in list(location.store.list(location.paths.root)):
+        location.store.delete(info.key)
     for n in range(1, 4):
         stream.commit(n)
     with pytest.raises(Exception, match="the sink's log was deleted and started again"):

@@ -26,7 +26,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.run.wiring.state import state_keeper
+from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.deaths import Died
@@ -85,7 +85,7 @@ class SparkStateWorld:
         for tp in PARTITIONS:
             self.kafka.create(tp)
         self.tables = Stepwise(states_on_spark(self.settings, spark))
-        self.keeper = state_keeper(self.settings, self.store, self.tables, clock_ms=lambda: self.now, warn=print)
+        self.merger = state_merger(self.settings, self.store, self.tables, clock_ms=lambda: self.now, warn=print)
         self.sink = build_sink(
             self.settings, self.kafka, source=self.kafka, store=self.store, clock_ms=lambda: self.now
         )
@@ -114,10 +114,10 @@ class SparkStateWorld:
         return log
 
     def advance(self) -> Advance:
-        return self.keeper.advance("orders", self.log())
+        return self.merger.advance("orders", self.log())
 
     def rebuild(self) -> Advance:
-        return self.keeper.rebuild("orders", self.log())
+        return self.merger.rebuild("orders", self.log())
 
     def committed(self) -> dict[str, int]:
         frontier = self.log().state.frontier
@@ -217,13 +217,13 @@ def test_a_second_driver_with_an_older_view_changes_nothing(world_of: MakeWorld)
     world = world_of(**{"flush.size": "1"})
     world.take(KeyedRecord("a", 0, 1, None, False))
     world.advance()
-    note = world.keeper.notes.read("orders")
+    note = world.merger.notes.read("orders")
     assert note is not None
     world.take(KeyedRecord("a", 0, 2, None, False))
     world.advance()
     world.take(KeyedRecord("a", 0, 3, None, True))
     world.advance()
-    world.keeper.notes.put("orders", note)
+    world.merger.notes.put("orders", note)
     world.advance()
     assert world.rows() == {}
 
@@ -301,6 +301,6 @@ def test_a_table_of_ones_own_widens_its_types_and_is_merged_on_read_by_deletion_
     [merge] = DeltaTable.forName(world.spark, f"{world.schema}.orders").history(1).collect()
     assert merge["operation"] == "MERGE"
     assert int(merge["operationMetrics"]["numTargetDeletionVectorsAdded"]) > 0
-    note = world.keeper.notes.read("orders")
+    note = world.merger.notes.read("orders")
     assert note is not None
     assert note.rows == 3

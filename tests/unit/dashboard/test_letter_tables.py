@@ -15,12 +15,12 @@ from figures.letter_tables import (
     SHOWN_HEADERS,
     by_pattern,
     holds,
+    members,
     name_of,
     pattern_of,
     place_of,
     pretty,
     shortened,
-    told,
     told_apart,
 )
 from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, LetterState
@@ -98,7 +98,7 @@ def test_headers_share_what_is_shown_and_the_rest_is_counted() -> None:
     one = filed(1, "m")
     many = replace(one, letter=replace(one.letter, headers=headers))
     assert sum(len(value or b"") for _, value in shortened(many).letter.headers) == SHOWN_BYTES
-    assert list(told(many))[-1] == ("headers", "7 more, in the export")
+    assert list(members(many))[-1] == ("headers", "7 more, in the export")
 
 
 def read_all(source: letters.LetterFiles) -> list[letters.FoundLetters]:

@@ -16,12 +16,12 @@ import pytest
 from rich.table import Table
 
 from kafka_s3.cli.status import states_detail, states_document
-from kafka_s3.followers.state import ABANDONED_MS, StateKeeper, StateNote, state_notes
+from kafka_s3.followers.state import ABANDONED_MS, StateMerger, StateNote, state_notes
 from kafka_s3.model.errors import ConfigError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.run.wiring.state import state_keeper
+from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.deaths import Died
 from tests.support.memory_world import START_MS, World
@@ -34,7 +34,7 @@ STEPS = (
 
 
 class StateWorld(World):
-    """A sink in memory with a state table, which a keeper of its own brings up to date."""
+    """A sink in memory with a state table, which a merger of its own brings up to date."""
 
     def __init__(self, **config: str) -> None:
         super().__init__({"flush.size": "3", "name": "orders", **STATE, **config}, topics=PARTITIONS)
@@ -51,8 +51,8 @@ class StateWorld(World):
         )
         self.sink.open()
 
-    def keeper(self) -> StateKeeper:
-        return state_keeper(
+    def merger(self) -> StateMerger:
+        return state_merger(
             self.settings, self.store, self.tables, clock_ms=lambda: self.now, warn=self.warnings.append
         )
 
@@ -74,12 +74,12 @@ class StateWorld(World):
     def advance(self) -> None:
         log = self.log()
         log.load()
-        self.keeper().advance("orders", log)
+        self.merger().advance("orders", log)
 
     def rebuild(self) -> None:
         log = self.log()
         log.load()
-        self.keeper().rebuild("orders", log)
+        self.merger().rebuild("orders", log)
 
     def committed(self) -> dict[str, int]:
         """What the model says of the records that are committed by now."""
@@ -171,7 +171,7 @@ def test_a_table_that_is_dropped_is_made_anew_and_one_with_rows_of_others_is_ref
     world.tables.tables.clear()
     world.advance()
     assert world.rows() == {"a": 1, "b": 2}
-    world.store.delete(world.keeper().notes._key("orders"))
+    world.store.delete(world.merger().notes._key("orders"))
     with pytest.raises(TableRefused, match=r"main.orders has rows already.*kafka-s3 state rebuild"):
         world.advance()
     world.rebuild()
@@ -182,15 +182,15 @@ def test_other_rules_ask_for_a_rebuild_and_so_does_a_topic_that_was_made_again()
     world = StateWorld(**{"flush.size": "1"})
     world.take(record("a", 1))
     world.advance()
-    keeper, log = world.keeper(), world.log()
+    merger, log = world.merger(), world.log()
     log.load()
     log.state.topic_ids["orders"] = "another"
-    note = keeper.notes.read("orders")
+    note = merger.notes.read("orders")
     assert note is not None
-    keeper.notes.put("orders", type(note)(**{**_members(note), "topic_id": "one"}))
+    merger.notes.put("orders", type(note)(**{**_members(note), "topic_id": "one"}))
     with pytest.raises(TableRefused, match="Topic orders was deleted and made again"):
-        keeper.advance("orders", log)
-    keeper.notes.put("orders", type(note)(**{**_members(note), "rules": "state.key=id"}))
+        merger.advance("orders", log)
+    merger.notes.put("orders", type(note)(**{**_members(note), "rules": "state.key=id"}))
     with pytest.raises(TableRefused, match=r"was made with state.key=id; now it is state.key=record key.*rebuild"):
         world.advance()
     world.rebuild()

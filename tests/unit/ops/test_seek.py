@@ -385,7 +385,7 @@ def test_another_format_than_the_sinks_is_noticed(store: Watched) -> None:
         (Delimited(b"c"), "does not end with the delimiter b'c'"),
         (Delimited(b"x"), "does not end"),
         (Prefixed(), "ends within a record"),
-        (Delimited(b""), "cannot be told apart"),
+        (Delimited(b""), "cannot be separated"),
     ]:
         with pytest.raises(SeekError) as caught:
             read(store, 505, framing=framing)

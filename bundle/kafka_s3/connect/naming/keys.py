@@ -5,7 +5,7 @@ Three spellings (`[x]` where there is one):
 - Connect's (SEMANTICS A4), D and F being `directory.delim` and `file.delim`:
   `[topics.dir D] topic D encodedPartition D topic F partition F offset extension`
 - by templates: `object.name.template` says a file's name (`${topic}`, `${partition}`, `${offset}`, `${time}`), `directory.template` its
-  folder (`${topic}`, `${directory}`). No two files may get one key: that partition and offset are in every name, and can be told apart
+  folder (`${topic}`, `${directory}`). No two files may get one key: that partition and offset are in every name, and can be read back
   there, is what `name_fault` and `directory_fault` see to.
 - Block-GZIP (SEMANTICS B2), by date or by topic. Partitions have at least 5 digits, offsets at least 12; the date is the day of the
   upload. The index has the name of its data object, with `.index.json` in place of `.gz`; the pointer holds the key of the newest index::

@@ -120,7 +120,7 @@ class DamageWatch:
     _searches: dict[StatePaths, DamageSearch] = field(default_factory=dict)
     _found: dict[StatePaths, tuple[int, list[DamagedEntries]]] = field(default_factory=dict)
 
-    def of(self, paths: StatePaths, now_ms: int) -> list[DamagedEntries]:
+    def damaged_entries(self, paths: StatePaths, now_ms: int) -> list[DamagedEntries]:
         """What is damaged in a sink's log, as it was AGAIN_MS ago at the earliest. Raises StorageError."""
         looked_ms, found = self._found.get(paths, (0, []))
         if (

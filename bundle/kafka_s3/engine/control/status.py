@@ -373,7 +373,7 @@ def whole_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) ->
 
 
 def with_damage(known: SinkSnapshot, found: Iterable[DamagedEntries]) -> SinkSnapshot:
-    """What the bucket says of a sink, with the damaged entries of its log; what is noted already is not told twice."""
+    """What the bucket says of a sink, with the damaged entries of its log; what is noted already is not repeated."""
     texts = [held_text(one.held) if one.text in known.damage else str(one) for one in found]
     return replace(known, damage=" ".join(filter(None, [known.damage, *texts])))
 
@@ -402,7 +402,7 @@ def all_snapshots(
     def read(name: str) -> SinkSnapshot | None:
         paths = StatePaths(prefix, name)
         known = quick_snapshot_of(store, paths, seen_ms=seen_ms)
-        return known if known is None or watch is None else with_damage(known, watch.of(paths, seen_ms))
+        return known if known is None or watch is None else with_damage(known, watch.damaged_entries(paths, seen_ms))
 
     with ThreadPool(READERS) as pool:
         found = pool.map(read, state_folders(store, prefix))

@@ -14,12 +14,11 @@ from itertools import chain
 from typing import Final
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
-from kafka_s3.engine.log.fold import LiveObject, live_objects
+from kafka_s3.engine.log.fold import LiveObject, group_by_file, live_objects
 from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.store.store import ObjectStore
 
 _RECORDS: Final = frozenset({Role.VALUE, Role.KEY})
@@ -66,18 +65,7 @@ def committed_files(
     stretch = _Stretch(topic)
     live = live_objects(chain(stretch.own(entries), stretch.rewrites(later)))
     stretch.check(live)
-    groups: dict[tuple[int, TopicPartition, str, str, int], dict[Role, LiveObject]] = {}
-    for one in live.values():
-        file = one.file  # where a transform routes records, only the folder tells files apart
-        place = (
-            one.version,
-            file.topic_partition,
-            file.key.rpartition("/")[0],
-            file.encoded_partition,
-            file.first_offset,
-        )
-        groups.setdefault(place, {})[file.role] = one
-    return [_file(parts) for parts in groups.values() if not _RECORDS.isdisjoint(parts)]
+    return [_file(parts) for parts in group_by_file(live.values()) if not _RECORDS.isdisjoint(parts)]
 
 
 def _file(parts: Mapping[Role, LiveObject]) -> CommittedFile:
@@ -115,7 +103,7 @@ class _Stretch:
             if key in live and version in self._deleted:
                 raise LogDamaged(
                     f"{key} of entry {self._named[key]} is deleted: entry {version} merged it with objects of entries that are not meant "
-                    "here, so that its records cannot be told from theirs. Read from an earlier entry, or to a later one."
+                    "here, so that its records cannot be distinguished from theirs. Read from an earlier entry, or to a later one."
                 )
 
     def _without_others(self, entry: CommitEntry) -> CommitEntry:

@@ -350,6 +350,19 @@ def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
     return {key: _with_erased(one, erased) for key, one in live.items()} if erased else live
 
 
+def group_by_file(live: Iterable[LiveObject]) -> list[dict[Role, LiveObject]]:
+    """The objects of each file by their role, files in the order of their first objects: a file's sidecars are with it."""
+    files: dict[tuple[int, TopicPartition, str, str, int], dict[Role, LiveObject]] = {}
+    for one in live:
+        file, folder = (
+            one.file,
+            one.file.key.rpartition("/")[0],
+        )  # records that a transform routes differ by folder alone
+        about = (one.version, file.topic_partition, folder, file.encoded_partition, file.first_offset)
+        files.setdefault(about, {})[file.role] = one
+    return list(files.values())
+
+
 def _with_erased(one: LiveObject, erased: Mapping[TopicPartition, OffsetSet]) -> LiveObject:
     offsets = erased.get(one.file.topic_partition)
     if offsets is None or one.until is None:

@@ -2,7 +2,7 @@
 
 1. The entry is appended to the log: this is the commit. Until its answer is known, nothing else is begun.
 2. Its files are made visible, and a marker says so (`engine.log.published`). Files that are lost become gaps, by an entry of their own.
-   Files that cannot be made visible now wait: `waits` learns why, later entries name them, and `publish_waiting` tries them again.
+   Files that cannot be made visible now wait: `on_waiting` learns why, later entries name them, and `publish_waiting` tries them again.
 3. A checkpoint is written, where the last one is far behind.
 4. Followers catch up, once nothing waits.
 
@@ -30,7 +30,7 @@ from kafka_s3.model.tasks import Assignment, Delivery, reports_of
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 Done = Callable[[], None]
-Waits = Callable[[TopicPartition, SinkError], None]
+OnWaiting = Callable[[TopicPartition, SinkError], None]
 """Learns which topic-partition has files that cannot be made visible now, and why."""
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def _raise(topic_partition: TopicPartition, error: SinkError) -> None:
 class Committer:
     """Brings one entry after the other into the log and to its readers. Not thread-safe.
 
-    Without `waits` what keeps a file from becoming visible is raised, and `finish` may be called again.
+    Without `on_waiting` what keeps a file from becoming visible is raised, and `finish` may be called again.
     """
 
     log: CommitLog
@@ -77,7 +77,7 @@ class Committer:
     followers: Followers = field(default_factory=Followers)
     observer: Observer = field(default_factory=Observer)
     phases: PhaseTimes = field(default_factory=PhaseTimes)
-    waits: Waits = _raise
+    on_waiting: OnWaiting = _raise
     _begun: tuple[CommitEntry, Done] | None = None
     _unpublished: CommitEntry | None = None
     _visible: tuple[str, Published] = ("", Published())
@@ -147,7 +147,7 @@ class Committer:
     def publish(self, entry: CommitEntry) -> Sequence[Gap]:
         """Makes the files of the log's last entry visible, once: where only the marker fails, the objects are not touched again.
 
-        Gives what it lost. Raises Fenced, CommitError, StorageError, and what `waits` raises.
+        Gives what it lost. Raises Fenced, CommitError, StorageError, and what `on_waiting` raises.
         """
         if self._visible[0] != entry.commit_id:
             found = self.log.publish(entry, remake=self.remake)
@@ -167,7 +167,7 @@ class Committer:
 
     def _report_waiting(self, found: Published) -> None:
         for tp, error in {one.file.topic_partition: error for one, error in found.failed}.items():
-            self.waits(tp, error)
+            self.on_waiting(tp, error)
 
     def _begin_gaps(self, gaps: Sequence[Gap]) -> None:
         self._begun = self.log.new_entry(EntryKind.POSITION, gaps=tuple(gaps)), nothing_more

@@ -34,7 +34,7 @@ THREADS: Final = 8
 _log = logging.getLogger(__name__)
 
 
-Followed = Callable[[Iterable[str]], int]
+FollowedVersion = Callable[[Iterable[str]], int]
 """Gives the entry up to which the tables of all these topics have come. Raises LogDamaged, StorageError."""
 
 
@@ -54,7 +54,7 @@ class Rewrites:
     commit: Callable[[CommitEntry], None]
     warn: Callable[[str], None]
     grace_ms: int = DAY_MS
-    followed: Followed = no_tables
+    followed: FollowedVersion = no_tables
     done: Callable[[RewriteSummary], None] = lambda done: None
     _looks: bool = True
     _noticed: str = ""

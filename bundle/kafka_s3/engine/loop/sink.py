@@ -35,7 +35,7 @@ from kafka_s3.engine.loop.failures import Background, Outage, PartitionFailures,
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.loop.open_states import Leftovers, OpenStates
 from kafka_s3.engine.loop.planner import Behaviour, PartitionState, assignment, committed, plan, waves
-from kafka_s3.engine.loop.rewrites import Followed, Rewrites, no_tables
+from kafka_s3.engine.loop.rewrites import FollowedVersion, Rewrites, no_tables
 from kafka_s3.engine.loop.topics import Resume, Topics, check_cluster
 from kafka_s3.engine.task.dead_letters import LIMIT_FROM, excess
 from kafka_s3.model.errors import (
@@ -98,7 +98,7 @@ class Sink:
         remakes: Mapping[EntryKind, Remake] | None = None,
         open_states: OpenStates | None = None,
         background: Background = at_once,
-        followed: Followed = no_tables,
+        followed: FollowedVersion = no_tables,
     ) -> None:
         """Topics are found when the sink is opened. `background` runs the reads of what fails beside the loop."""
         self.behaviour, self.brokers, self.source, self.store, self.log = behaviour, brokers, source, store, log

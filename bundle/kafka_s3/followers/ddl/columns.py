@@ -17,7 +17,7 @@ from kafka_s3.connect.schemas.arrow import arrow_field, final_type, infer_table
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
-from kafka_s3.engine.task.table_guard.columns import TableColumns, file_columns, fit
+from kafka_s3.engine.task.table_guard.columns import TableColumns, compare_columns, file_columns
 from kafka_s3.followers.ddl.table import (
     LOOKED_INTO,
     ExternalTable,
@@ -54,7 +54,7 @@ def object_columns(store: ObjectStore, objects: Sequence[LoggedObject]) -> Found
         if found is None:
             found = one
             continue
-        merged = fit(found.columns, one.columns).columns
+        merged = compare_columns(found.columns, one.columns).columns
         omitted = dict.fromkeys((*found.columns.omitted, *one.columns.omitted))
         found = replace(found, columns=TableColumns(merged.fields, tuple(omitted)))
     if found is None or not found.columns.fields:

@@ -137,8 +137,8 @@ class SparkTables(Protocol):
 class Copying:
     """Takes entries into tables of Spark.
 
-    `own` gives the locations (see `table_names.place`) of a topic's objects; `topics` are those that the sink has for certain: their tables
-    may be there before a record.
+    `own` gives the locations (see `table_names.normal_location`) of a topic's objects; `topics` are those that the sink has for certain:
+    their tables may be there before a record.
     """
 
     table_planner: TablePlanner
@@ -159,7 +159,7 @@ class Copying:
             except TableError as error:
                 self.reporter.warn(f"Delta tables: {error}")
 
-    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+    def apply_entries(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes the files of some entries of a topic; those of all earlier entries, too, where the table has none of the sink's yet."""
         state = self._state(topic) or self._made(topic, log)
         if state is None:

@@ -171,7 +171,7 @@ class TableWriter(Protocol):
         """Called once, with the topics that the log knows. Raises nothing."""
         ...
 
-    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+    def apply_entries(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes the files of some entries of a topic into its table, all since entry `after`, each once. Raises TableError."""
         ...
 
@@ -275,7 +275,7 @@ class FollowingTables:
     def _take(
         self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int, positions: TablePositions
     ) -> None:
-        self._table_writer.take(topic, entries, log=log, after=after)
+        self._table_writer.apply_entries(topic, entries, log=log, after=after)
         if where := self._metadata(topic):
             positions.metadata[topic] = where
 
@@ -339,7 +339,7 @@ class ZeroCopy:
         """Whether the topic has a table. Raises TableError."""
         return self.table(topic).state() is not None
 
-    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+    def apply_entries(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes the files of some entries of a topic; those of all earlier entries, too, where the table is not there yet."""
         state = self.table(topic).state()
         if log.state.rewritten and self._needs_the_log(state, topic, entries, log):
@@ -528,9 +528,9 @@ class Registering:
         for topic in topics:
             self._try(topic)
 
-    def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
+    def apply_entries(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes entries, then registers the table if it is not."""
-        self.inner.take(topic, entries, log=log, after=after)
+        self.inner.apply_entries(topic, entries, log=log, after=after)
         self._try(topic)
 
     def _try(self, topic: str) -> None:

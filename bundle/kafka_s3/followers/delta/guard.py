@@ -14,7 +14,14 @@ from enum import Enum, auto
 from threading import Lock
 from typing import Final, NoReturn, Protocol
 
-from kafka_s3.engine.task.table_guard.columns import Fit, Mode, TableColumns, fit, read_columns, rescuing
+from kafka_s3.engine.task.table_guard.columns import (
+    ColumnComparison,
+    Mode,
+    TableColumns,
+    compare_columns,
+    read_columns,
+    rescuing,
+)
 from kafka_s3.engine.task.table_guard.renames import aligned
 from kafka_s3.followers.delta.planner import TableState
 from kafka_s3.model.errors import RecordError, StorageError, StorageUnavailable, TableError, TableUnavailable
@@ -39,16 +46,16 @@ class Admission(Enum):
 
 def admission(
     file: TableColumns, expected: TableColumns | None, *, given: str | None, mode: Mode
-) -> tuple[Admission, Fit]:
+) -> tuple[Admission, ColumnComparison]:
     """What becomes of a report with a file of these columns, and how they fit the expected ones (None: no table, no file yet).
 
     `given` is the schema string that the task was given, None where it was given none.
     """
     if expected is None:
-        return Admission.EXPECT, Fit(rescuing(file) if mode is Mode.RESCUE else file)
+        return Admission.EXPECT, ColumnComparison(rescuing(file) if mode is Mode.RESCUE else file)
     knew = given == expected.schema_string()
     expected, file = aligned(expected, file)
-    found = fit(expected, file.plain())
+    found = compare_columns(expected, file.plain())
     if mode is Mode.FAIL and (found.new or found.wider):
         return Admission.STOP, found
     if found.refusals(mode):
@@ -92,7 +99,7 @@ class Together:
             return None
         columns = found[0].columns
         for other in found[1:]:
-            columns = _marked_as(fit(columns, other.columns).columns, other.columns)
+            columns = _marked_as(compare_columns(columns, other.columns).columns, other.columns)
         names = dict.fromkeys(name for state in found for name in state.partition_by)
         return replace(found[0], columns=columns, partition_by=tuple(names))
 
@@ -161,7 +168,7 @@ class ExpectedColumns:
         pending = self._pending.get(topic)
         if columns is None or pending is None:
             return columns or pending
-        found = fit(*aligned(columns, pending))
+        found = compare_columns(*aligned(columns, pending))
         if found.exact:
             del self._pending[topic]
         return found.columns
@@ -241,7 +248,7 @@ class GuardedSource:
                     self.expected.expect(topic, found.columns)
         return False
 
-    def _stop(self, report: TaskReport, found: Fit) -> NoReturn:
+    def _stop(self, report: TaskReport, found: ColumnComparison) -> NoReturn:
         tp, table = report.topic_partition, self.expected.table_name(report.topic_partition.topic)
         texts = "; ".join([*found.conflicts.values(), *found.wider.values(), *found.new.values()])
         raise RecordError(

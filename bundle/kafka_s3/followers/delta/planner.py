@@ -24,8 +24,8 @@ from kafka_s3.engine.task.table_guard.columns import (
     DeltaType,
     Mode,
     TableColumns,
+    compare_columns,
     file_columns,
-    fit,
     is_name,
     rescuing,
     shown,
@@ -431,7 +431,7 @@ class TablePlanner:
     def _take(self, plan: TablePlan, file: DataFile, footer: Footer) -> str:
         """Adds the file's columns to the plan, or gives the reason why it stays out."""
         columns, directories = self.columns_of(footer.schema), self.layout.directories(file)
-        found = fit(*aligned(plan.columns, columns))
+        found = compare_columns(*aligned(plan.columns, columns))
         odd = sorted(self.unreadable.intersection(file.key))
         refusals = [
             *(

@@ -41,18 +41,18 @@ class BucketIO(FileIO):
 
     def new_input(self, location: str) -> InputFile:
         """A file to read."""
-        return _Input(location, *self._place(location))
+        return _Input(location, *self._store_and_key(location))
 
     def new_output(self, location: str) -> OutputFile:
         """A file to write."""
-        return _Output(location, *self._place(location))
+        return _Output(location, *self._store_and_key(location))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Deletes a file."""
-        store, key = self._place(location if isinstance(location, str) else location.location)
+        store, key = self._store_and_key(location if isinstance(location, str) else location.location)
         store.delete(key)
 
-    def _place(self, location: str) -> tuple[ObjectStore, str]:
+    def _store_and_key(self, location: str) -> tuple[ObjectStore, str]:
         bucket, key = bucket_and_key(location)
         return _buckets[str(self.properties[NUMBER])](bucket), key
 

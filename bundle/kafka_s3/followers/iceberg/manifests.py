@@ -82,13 +82,13 @@ def read_manifests(io: FileIO, snapshot: Snapshot | None) -> list[ManifestFile]:
 
 @dataclass(slots=True)
 class ManifestWriting:
-    """The manifests of one new snapshot; `place` gives the location of a file in the table's folder of metadata."""
+    """The manifests of one new snapshot; `location_of` gives the location of a file in the table's folder of metadata."""
 
     io: FileIO
     metadata: TableMetadata
     schema: Schema
     snapshot_id: int
-    place: Callable[[str], str]
+    location_of: Callable[[str], str]
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     written: int = 0
 
@@ -103,7 +103,7 @@ class ManifestWriting:
     def without(
         self, manifests: Iterable[ManifestFile], removed: Set[str]
     ) -> tuple[list[ManifestFile], list[DataFile]]:
-        """The manifests, those anew that list files whose locations are `removed`, and these files."""
+        """The manifests, those that list files whose locations are `removed`, and these files."""
         kept: list[ManifestFile] = []
         gone: list[DataFile] = []
         for manifest in manifests:
@@ -139,7 +139,7 @@ class ManifestWriting:
 
     def list_of(self, manifests: list[ManifestFile], *, parent: int | None, sequence: int) -> str:
         """Writes the list of the snapshot's manifests; gives its location."""
-        location = self.place(f"snap-{self.snapshot_id}-0-{self.commit_id}.avro")
+        location = self.location_of(f"snap-{self.snapshot_id}-0-{self.commit_id}.avro")
         version = min(self.metadata.format_version, 2)
         output = self.io.new_output(location)
         with write_manifest_list(version, output, self.snapshot_id, parent, sequence, self._codec) as writer:
@@ -160,7 +160,7 @@ class ManifestWriting:
 
     def _output(self) -> OutputFile:
         self.written += 1
-        return self.io.new_output(self.place(f"{self.commit_id}-m{self.written - 1}.avro"))
+        return self.io.new_output(self.location_of(f"{self.commit_id}-m{self.written - 1}.avro"))
 
     @property
     def _codec(self) -> Any:

@@ -98,8 +98,9 @@ def entry_property(sink: str) -> str:
 class IcebergTable:
     """A topic's table, as one sink writes it. `root` is the location of the folder to which the paths of the plan's files lead.
 
-    `catalog` gives the catalog, the same one each time; `hide` takes what a catalog's error must not show out of a text. `place` is where
-    a namespace lies that is made; blank: the catalog decides it. `metadata_location` is the newest file of metadata that was seen.
+    `catalog` gives the catalog, the same one each time; `hide` takes what a catalog's error must not show out of a text.
+    `namespace_location` is where a namespace lies that is made; blank: the catalog decides it. `metadata_location`
+    is the newest file of metadata that was seen.
     """
 
     identifier: tuple[str, ...]
@@ -109,7 +110,7 @@ class IcebergTable:
     terms: Sequence[PartitionTerm] = ()
     warn: Callable[[str], None] = print
     hide: Callable[[str], str] = str
-    place: str = ""
+    namespace_location: str = ""
     metadata_location: str = ""
     _held: PyTable | None = None
     _reported: set[str] = field(default_factory=set)
@@ -215,12 +216,14 @@ class IcebergTable:
     def _create(self, plan: TablePlan, commit: Commit) -> None:
         """Makes the table with its first files, in one commit."""
         catalog = self.catalog()
-        catalog.create_namespace_if_not_exists(self.identifier[:-1], {"location": self.place} if self.place else {})
+        catalog.create_namespace_if_not_exists(
+            self.identifier[:-1], {"location": self.namespace_location} if self.namespace_location else {}
+        )
         schema = schema_of(plan.columns)
         drafted = catalog.create_table_transaction(
             self.identifier, schema
-        )  # for the catalog's choice of a place; it is not committed
-        draft, place = drafted._table, drafted.table_metadata.location
+        )  # for the catalog's choice of a location; it is not committed
+        draft, location = drafted._table, drafted.table_metadata.location
         specs = self._specs(schema, (), plan)
         known: dict[int, PartitionSpec] = {spec.spec_id: spec for spec in specs}
         empty = drafted.table_metadata.model_copy(
@@ -236,7 +239,7 @@ class IcebergTable:
             made(SetDefaultSpecUpdate, spec_id=specs[0].spec_id),
             made(AddSortOrderUpdate, sort_order=UNSORTED_SORT_ORDER),
             made(SetDefaultSortOrderUpdate, sort_order_id=-1),
-            SetLocationUpdate(location=place),
+            SetLocationUpdate(location=location),
             SetPropertiesUpdate(
                 updates={**OUR_PROPERTIES, MAPPING: name_mapping(schema, plan.columns, None), **self._reached(commit)}
             ),
@@ -433,7 +436,7 @@ def _summary(
 
 
 def _operation(commit: Commit, added: Sequence[DataFile], gone: Sequence[DataFile]) -> Operation:
-    """What readers of changes are told: as many records in other files, where the log says so, are no change."""
+    """What readers of changes see: as many records in other files, where the log says so, are no change."""
     if not gone:
         return Operation.APPEND
     same = sum(file.record_count for file in added) == sum(file.record_count for file in gone)

@@ -2,8 +2,8 @@
 
 1. Open files are ended first: of a sink at work by a flush. Where none is at work and some are kept, a run has to end them.
 2. The log's objects are searched (`search`). That much is the dry run.
-3. Each object with matches is made anew without these rows, and the other rows are proven to be as they were. Dead letters keep their place
-   and the class of their error, and lose their content.
+3. Each object with matches is made again without these rows, and the other rows are proven to be as they were. Dead letters keep their
+   place and the class of their error, and lose their content.
 4. A request (`engine.log.rewrites`) asks the log's owner to put them in the place of the originals, and to note the offsets: records that
    are read again at these are left out. The originals are deleted after `rewrite.grace.ms`.
 

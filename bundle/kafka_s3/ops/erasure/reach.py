@@ -69,7 +69,7 @@ def _of_tables(settings: Settings) -> Iterator[Unreached]:
     if settings.flag("delta.enable"):
         yield Unreached(
             "Delta's own logs: the smallest and the largest values of the columns of replaced files, until the table's retention "
-            "(delta.logRetentionDuration, 30 days) is over. Sooner: stop the sink and make the tables anew, without a history.",
+            "(delta.logRetentionDuration, 30 days) is over. Sooner: stop the sink and rebuild the tables, without a history.",
             (f"kafka-s3 delta rebuild {name} --fresh",),
         )
     if settings.flag("iceberg.enable"):

@@ -6,7 +6,6 @@ sidecar of keys alone; by a field of Parquet, those whose footers leave the text
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.parquet as pq
 
-from kafka_s3.engine.log.fold import LiveObject
+from kafka_s3.engine.log.fold import LiveObject, group_by_file
 from kafka_s3.followers.compaction import FETCHES, ROLES, Compactor
 from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, SinkError
@@ -24,13 +23,12 @@ from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.objects.erasing import read_rows
 from kafka_s3.objects.merging import MERGED, MergeRefused
-from kafka_s3.objects.readers import DAMAGE, PARQUET_TAIL
+from kafka_s3.objects.readers import DAMAGE, parquet_footer
 from kafka_s3.ops.erasure.subjects import Path, Subjects, text_of
 from kafka_s3.store.store import ObjectStore
 
 WRAPPED: Final = frozenset({"key"})
 """What Avro and Parquet have around a key that is no record."""
-Place = tuple[int, TopicPartition, str, str, int]
 NONE: Final = OffsetSet()
 
 
@@ -126,19 +124,12 @@ def live_files(
     live: Iterable[LiveObject], erased: Mapping[TopicPartition, OffsetSet], topics: frozenset[str]
 ) -> tuple[list[LiveFile], list[LiveFile]]:
     """The files, and the dead letter files, that a log counts of these topics (empty: all)."""
-    places: dict[Place, dict[Role, LiveObject]] = {}
-    letters: list[LiveFile] = []
-    for one in live:
-        file = one.file
-        if topics and file.topic not in topics:
-            continue
-        if file.role is Role.DEAD_LETTER:
-            letters.append(LiveFile({file.role: file}, None, NONE))
-        elif file.role in ROLES:
-            folder = file.key.rpartition("/")[0]
-            place = (one.version, file.topic_partition, folder, file.encoded_partition, file.first_offset)
-            places.setdefault(place, {})[file.role] = one
-    return [_live_file(parts, erased) for _, parts in sorted(places.items())], letters
+    wanted = [one for one in live if not topics or one.file.topic in topics]
+    letters = [
+        LiveFile({Role.DEAD_LETTER: one.file}, None, NONE) for one in wanted if one.file.role is Role.DEAD_LETTER
+    ]
+    files = group_by_file(one for one in wanted if one.file.role in ROLES)
+    return [_live_file(parts, erased) for parts in files], letters
 
 
 def _live_file(parts: Mapping[Role, LiveObject], erased: Mapping[TopicPartition, OffsetSet]) -> LiveFile:
@@ -267,7 +258,7 @@ class Search:
     def _may_hold(self, file: DataFile) -> bool:
         """Whether the footer of a Parquet object leaves it possible that one of the texts is in it."""
         try:
-            footer = _footer(self.store, file)
+            footer = parquet_footer(self.store, file.key, file.bytes)  # None: reading it says what is wrong with it
             return footer is None or all(
                 _column_may_hold(footer, path, self.subjects.texts_of(path)) for path in self.subjects.paths
             )
@@ -278,18 +269,6 @@ class Search:
 def _offsets_of(one: LiveFile, rows: OffsetSet) -> OffsetSet | None:
     offsets = one.offsets
     return None if offsets is None else OffsetSet.of(offsets[rows.mask(np.arange(len(offsets)))].tolist())
-
-
-def _footer(store: ObjectStore, file: DataFile) -> pq.FileMetaData | None:
-    """None where the object is not what it should be: reading it says so."""
-    if file.bytes < 2 * PARQUET_TAIL:
-        return None
-    tail = store.get_range(file.key, file.bytes - PARQUET_TAIL, file.bytes - 1)
-    length = int.from_bytes(tail[:4], "little")
-    if tail[4:] != b"PAR1" or length + PARQUET_TAIL > file.bytes:
-        return None
-    footer = store.get_range(file.key, file.bytes - PARQUET_TAIL - length, file.bytes - PARQUET_TAIL - 1)
-    return pq.read_metadata(io.BytesIO(b"PAR1" + footer + tail))
 
 
 def _column_may_hold(footer: pq.FileMetaData, path: Path, texts: frozenset[str]) -> bool:

@@ -297,7 +297,7 @@ class FileTable:
         """The files of these offsets, both included, never appeared."""
         self._db.execute(f"DELETE FROM files WHERE {_OF} AND first = ? AND last = ?", (*tp, first, last))
 
-    def take_place(self, tp: TopicPartition, directory: str, first: int, *, last: int) -> None:
+    def supersede(self, tp: TopicPartition, directory: str, first: int, *, last: int) -> None:
         """Files of a directory that begin in these offsets, both included, are in another."""
         query = f"DELETE FROM files WHERE {_OF} AND directory = ? AND first BETWEEN ? AND ?"
         self._db.execute(query, (*tp, directory, first, last))
@@ -481,10 +481,10 @@ def named_files(
             if last is None:
                 found.add_object(StoredFile(named.topic_partition, named.offset, folder, {role: stored}))
                 continue
-            place = named.topic_partition, folder, named.offset, last
-            merged.setdefault(place, StoredFile(named.topic_partition, named.offset, folder, {})).parts[role] = stored
+            about = named.topic_partition, folder, named.offset, last
+            merged.setdefault(about, StoredFile(named.topic_partition, named.offset, folder, {})).parts[role] = stored
     for (tp, folder, first, last), file in sorted(merged.items(), key=lambda one: one[0][3] - one[0][2]):
-        found.take_place(tp, folder, first, last=last)
+        found.supersede(tp, folder, first, last=last)
         found.add(file)
     found.cut_apart()
     return found

@@ -82,7 +82,7 @@ class _Families:
 
 def _buckets(durations: Durations) -> list[tuple[str, int]]:
     """Each bound with how many did not exceed it."""
-    counts = accumulate(durations.counts.get(place, 0) for place in range(len(BOUNDS_S) + 1))
+    counts = accumulate(durations.counts.get(bucket, 0) for bucket in range(len(BOUNDS_S) + 1))
     return list(zip([*map(str, BOUNDS_S), "+Inf"], counts, strict=True))
 
 
@@ -169,7 +169,7 @@ def _durations(sample: Sample, begun_ns: int, now_ns: int) -> HistogramDataPoint
     from opentelemetry.sdk.metrics.export import HistogramDataPoint
 
     assert isinstance(sample.value, Durations)
-    counts = [sample.value.counts.get(place, 0) for place in range(len(BOUNDS_S) + 1)]
+    counts = [sample.value.counts.get(bucket, 0) for bucket in range(len(BOUNDS_S) + 1)]
     unknown: Any = None  # the least and the largest duration are not kept, and OTLP may do without
     return HistogramDataPoint(
         _attributes(sample), begun_ns, now_ns, sample.value.count, sample.value.seconds, counts, BOUNDS_S, unknown, unknown

@@ -279,12 +279,12 @@ class SinkMetrics(Observer):
         self._add(RETRIES, requests.again)
 
     def _add(self, instrument: Instrument, amount: float, *labels: str) -> None:
-        place = instrument, (self._sink, *labels)
-        self._counts[place] = self._counts.get(place, 0) + amount
+        series = instrument, (self._sink, *labels)
+        self._counts[series] = self._counts.get(series, 0) + amount
 
     def _observe(self, instrument: Instrument, durations: Durations, *labels: str) -> None:
-        place = instrument, (self._sink, *labels)
-        self._durations[place] = self._durations.get(place, Durations()).plus(durations)
+        series = instrument, (self._sink, *labels)
+        self._durations[series] = self._durations.get(series, Durations()).plus(durations)
 
     # ------------------------------------------------------------ what is as it is now
 

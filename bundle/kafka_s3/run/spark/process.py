@@ -84,7 +84,7 @@ class SharedSession:
                 self._session = run_in_thread(self._start)
             return self._session
 
-    def of(self, sink: str) -> SparkSession:
+    def for_sink(self, sink: str) -> SparkSession:
         """The session for a sink, whose jobs this thread starts. Raises what its start raises."""
         session = self.begin().result()
         if not self._several or getattr(session, "_sc", None) is None:  # Spark Connect has neither
@@ -185,7 +185,7 @@ class Process:
         with opened as sink_session, stopping(self.stop):
             ask_kafka(settings, observer.preparing)
             observer.preparing("starting Spark")
-            spark, channel = self.session.of(settings.name), sink_session.channel
+            spark, channel = self.session.for_sink(settings.name), sink_session.channel
             sink = sink_on_spark(
                 settings, spark, observer=sink_session.heartbeat, store=sink_session.store, states=self.states
             )

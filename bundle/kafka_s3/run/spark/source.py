@@ -292,8 +292,8 @@ def sizes(batch: pa.RecordBatch) -> Longs:
 def _header_bytes(headers: pa.Array) -> Longs:
     inside = headers.flatten()
     ends = np.concatenate([[0], np.cumsum(_lengths(inside.field(0)) + _lengths(inside.field(1)))])
-    places = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(headers), 0).to_numpy())])
-    found: Longs = ends[places[1:]] - ends[places[:-1]]
+    bounds = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(headers), 0).to_numpy())])
+    found: Longs = ends[bounds[1:]] - ends[bounds[:-1]]
     return found
 
 

@@ -17,7 +17,7 @@ from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.followers import Follower
-from kafka_s3.engine.loop.rewrites import Followed, no_tables
+from kafka_s3.engine.loop.rewrites import FollowedVersion, no_tables
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns, table_of
 from kafka_s3.followers.ddl.iceberg import CatalogTable
@@ -71,7 +71,7 @@ def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
     return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
 
 
-def followed_by_tables(settings: Settings, store: ObjectStore) -> Followed:
+def followed_by_tables(settings: Settings, store: ObjectStore) -> FollowedVersion:
     """How far the tables of a sink have followed its log, as they noted it."""
     keys = list[str]()
     if settings.flag("delta.enable"):

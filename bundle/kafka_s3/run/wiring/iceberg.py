@@ -66,8 +66,8 @@ def iceberg_follower(
 def iceberg_position_key(settings: Settings) -> str:
     """The key of the object that says how far the tables have come: those of another catalog or name are other tables."""
     names = (f"{CATALOG}type", f"{CATALOG}uri", f"{CATALOG}warehouse", NAME)
-    told = json.dumps([settings.text(name) for name in names]).encode()
-    return state_paths(settings).follower(f"iceberg-{hashlib.sha256(told).hexdigest()[:8]}")
+    identity = json.dumps([settings.text(name) for name in names]).encode()
+    return state_paths(settings).follower(f"iceberg-{hashlib.sha256(identity).hexdigest()[:8]}")
 
 
 def iceberg_planner(settings: Settings, store: ObjectStore) -> TablePlanner:
@@ -106,7 +106,7 @@ def iceberg_tables(
         root = f"s3://{bucket}/{layout.folder(topic)}"
         parts = names.of(topic).parts
         return IcebergTable(
-            parts, opened, settings.name, root, terms, warn, hide, namespace_place(settings, parts[:-1])
+            parts, opened, settings.name, root, terms, warn, hide, namespace_location(settings, parts[:-1])
         )
 
     return table
@@ -127,7 +127,7 @@ def warehouse_of(settings: Settings) -> str:
     )
 
 
-def namespace_place(settings: Settings, namespace: Sequence[str]) -> str:
+def namespace_location(settings: Settings, namespace: Sequence[str]) -> str:
     """Where a namespace lies that the sink makes: a Hive metastore would put it into a warehouse of its own, seldom in S3. Else blank."""
     hive = settings.text(f"{CATALOG}type") == "hive"
     return f"{warehouse_of(settings).rstrip('/')}/{'.'.join(namespace)}.db" if hive else ""

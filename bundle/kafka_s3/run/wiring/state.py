@@ -8,7 +8,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.state_terms import delete_mark, key_terms, order_path, path_of
 from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.task.table_guard.columns import Mode
-from kafka_s3.followers.state import FollowingStates, StateKeeper, StateNotes, StateRules, StateTables
+from kafka_s3.followers.state import FollowingStates, StateMerger, StateNotes, StateRules, StateTables
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.store import ObjectStore
@@ -34,18 +34,18 @@ def state_rules(settings: Settings) -> StateRules:
     )
 
 
-def state_keeper(
+def state_merger(
     settings: Settings,
     store: ObjectStore,
     tables: StateTables,
     *,
     clock_ms: Callable[[], int],
     warn: Callable[[str], None],
-) -> StateKeeper:
+) -> StateMerger:
     """What keeps the state tables of a sink whose `state.enable` is true."""
     pattern = settings.text("state.table")
     notes = StateNotes(store, state_paths(settings), pattern)
-    return StateKeeper(state_rules(settings), notes, tables, TableNames(pattern, "state.table"), clock_ms, warn)
+    return StateMerger(state_rules(settings), notes, tables, TableNames(pattern, "state.table"), clock_ms, warn)
 
 
 def state_follower(
@@ -60,6 +60,6 @@ def state_follower(
     if tables is None:
         remedy = "Run the sink on Spark, or set state.run.on=job."
         raise ConfigError([Problem("state.run.on", "sink", NEEDS_SPARK, remedy)])
-    keeper = state_keeper(settings, store, tables, clock_ms=clock_ms, warn=warn)
+    merger = state_merger(settings, store, tables, clock_ms=clock_ms, warn=warn)
     interval, entries = settings.number("state.interval.ms"), settings.number("state.interval.entries")
-    return FollowingStates(keeper, interval, entries, clock_ms)
+    return FollowingStates(merger, interval, entries, clock_ms)

@@ -19,14 +19,14 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.s3 import S3Store
-from tests.support.iceberg_world import IcebergWorld, places
+from tests.support.iceberg_world import IcebergWorld, bucket_settings
 
 PAUSE_S = 0.02
 
 
 def killed_world(bucket: str, endpoint: str, folder: Path) -> IcebergWorld:
     """The sink as one process sees it, by the clock of this machine."""
-    world = IcebergWorld(folder, **places(endpoint, bucket), **{"flush.size": "3"})
+    world = IcebergWorld(folder, **bucket_settings(endpoint, bucket), **{"flush.size": "3"})
     world.now = now_ms()
     world.store = world.kafka.store = S3Store(store_options(world.settings))
     return world

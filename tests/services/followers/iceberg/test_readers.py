@@ -21,7 +21,7 @@ from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.s3 import REGION
 from tests.support.hive_metastore import hive_metastore
-from tests.support.iceberg_world import IcebergWorld, places
+from tests.support.iceberg_world import IcebergWorld, bucket_settings
 from tests.support.rest_catalog import rest_catalog
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[4]
 
 def world_on(server: EmbeddedS3, bucket: str, folder: Path, **config: str) -> IcebergWorld:
     """A sink whose bucket is on a server."""
-    world = IcebergWorld(folder, **places(server.endpoint_url, bucket), **config)
+    world = IcebergWorld(folder, **bucket_settings(server.endpoint_url, bucket), **config)
     world.store = world.kafka.store = S3Store(store_options(world.settings))
     return world
 

@@ -22,7 +22,7 @@ from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.memory import MemoryRecord
 from kafka_s3.testing.services.registry import EmbeddedRegistry
-from tests.support.iceberg_world import IcebergWorld, places
+from tests.support.iceberg_world import IcebergWorld, bucket_settings
 from tests.support.memory_world import ORDERS, START_MS
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def test_objects_without_numbers_are_read_by_every_name(registry: EmbeddedRegist
 def test_a_delta_table_over_the_same_objects_has_a_column_for_each_name(
     registry: EmbeddedRegistry, objects: EmbeddedS3, own_bucket: str, tmp_path: Path
 ) -> None:
-    avro = Avro(registry, tmp_path, **places(objects.endpoint_url, own_bucket), **{"delta.enable": "true"})
+    avro = Avro(registry, tmp_path, **bucket_settings(objects.endpoint_url, own_bucket), **{"delta.enable": "true"})
     avro.world.store = avro.world.kafka.store = S3Store(store_options(avro.world.settings))
     for fields, value in ((FIRST, first(0)), (SECOND, second(1)), (FIRST, first(2)), (SECOND, second(3))):
         avro.run(fields, value)

@@ -79,13 +79,13 @@ def test_a_restored_entry_is_well_again_and_what_was_read_is_not_read_again() ->
     world.store.put(PATHS.commit(version), b"{broken")
     asked = FaultyStore(world.store)
     watch = DamageWatch(asked)
-    assert watch.of(PATHS, 0)
+    assert watch.damaged_entries(PATHS, 0)
     world.store.put(PATHS.commit(version), content)
-    assert watch.of(PATHS, 1) == []
+    assert watch.damaged_entries(PATHS, 1) == []
     calls = len(asked.calls)
-    assert watch.of(PATHS, 2) == []
+    assert watch.damaged_entries(PATHS, 2) == []
     assert len(asked.calls) == calls, "no more than once in AGAIN_MS"
-    assert watch.of(PATHS, 2 + AGAIN_MS) == []
+    assert watch.damaged_entries(PATHS, 2 + AGAIN_MS) == []
     assert len(asked.calls) == calls + 2, "the manifest and a listing: every entry is known to be sound"
 
 

@@ -13,7 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import Schema
 
-from kafka_s3.engine.task.table_guard.columns import Mode, TableColumns, arrow_of, file_columns, fit, read_columns
+from kafka_s3.engine.task.table_guard.columns import (
+    Mode,
+    TableColumns,
+    arrow_of,
+    compare_columns,
+    file_columns,
+    read_columns,
+)
 from kafka_s3.followers.delta.planner import TAIL_BYTES, read_footer
 from kafka_s3.model.errors import StorageError
 from kafka_s3.store.memory import MemoryStore
@@ -72,7 +79,7 @@ def test_what_delta_has_no_form_for_is_named_and_left_out() -> None:
     ],
 )  # fmt: skip
 def test_a_type_that_holds_both_or_a_conflict(table: Any, file: Any, both: str | None) -> None:
-    found = fit(TableColumns.of({"c": table}), TableColumns.of({"c": file}))
+    found = compare_columns(TableColumns.of({"c": table}), TableColumns.of({"c": file}))
     assert found.columns.type_of("c") == (both or table)
     assert list(found.conflicts) == ([] if both else ["c"])
     assert list(found.wider) == (["c"] if both not in (None, table) else [])
@@ -83,7 +90,7 @@ def test_nested_differences_are_named_by_their_path() -> None:
     after = file_columns(
         pa.schema([("a", pa.list_(pa.struct([("x", pa.int64()), ("y", pa.int64()), ("z", pa.bool_())])))])
     )
-    found = fit(before, after)
+    found = compare_columns(before, after)
     assert (list(found.wider), list(found.conflicts), list(found.new)) == (
         ["a.element.x"],
         ["a.element.y"],

@@ -37,7 +37,7 @@ from kafka_s3.followers.iceberg.manifests import read_manifests
 from kafka_s3.followers.iceberg.table import IcebergTable, made
 from kafka_s3.model.errors import TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables, namespace_place
+from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables, namespace_location
 from kafka_s3.store.memory import MemoryStore
 from tests.support.iceberg_world import IcebergWorld
 from tests.support.memory_world import START_MS
@@ -482,9 +482,9 @@ def test_a_hive_catalog_without_its_package_is_refused_with_the_package_named(
 
 def test_a_namespace_that_is_made_in_hive_lies_in_the_warehouse_of_the_sink(world: IcebergWorld) -> None:
     """A metastore puts it below a folder of its own, often of HDFS: the table's metadata would not be in S3."""
-    assert namespace_place(world.settings, ["kafka"]) == ""
+    assert namespace_location(world.settings, ["kafka"]) == ""
     hive = {"iceberg.catalog.type": "hive", "iceberg.catalog.uri": "thrift://metastore:9083"}
     world.configure(**hive)
-    assert namespace_place(world.settings, ["kafka"]) == "s3://bucket/iceberg/kafka.db"
+    assert namespace_location(world.settings, ["kafka"]) == "s3://bucket/iceberg/kafka.db"
     world.configure(**hive, **{"iceberg.catalog.warehouse": "s3://other/w/"})
-    assert opened(world).place == "s3://other/w/kafka.db"
+    assert opened(world).namespace_location == "s3://other/w/kafka.db"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from kafka_s3.connect.config.option import (
@@ -96,8 +97,6 @@ SINK: Final = (
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
            "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=ratio),
-    Option("rewrite.grace.ms", _LONG, "86400000", "How long objects stay in the bucket after others have taken their place (`kafka-s3 "
-           "compact`): until then a listing shows their records twice, and after it the sink deletes them.", _GROUP, valid=Range(0)),
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
            "written as Parquet.", _GROUP),
     Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
@@ -227,12 +226,6 @@ FOLLOWERS: Final = (
     Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
            "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "
            "committed. Needs a time partitioner and `timestamp.extractor=Record`. Blank: none.", _GROUP),
-    Option("compact.enable", Type.BOOLEAN, "false", "Put the small files of each directory of a time together when it is complete, as "
-           "`kafka-s3 compact` does at any time: its time is over, and every topic-partition has committed a later record, or has none "
-           "that is not committed. Needs a time partitioner and `timestamp.extractor=Record`, and the right to delete. Until "
-           "`rewrite.grace.ms` is over a listing shows the records twice.", _GROUP),
-    Option("compact.target.bytes", Type.LONG, "26214400", "About how large an object becomes with `compact.enable`, at most a third of "
-           "`writer.memory.bytes`. Files that find no neighbour to share so much with are left alone.", _GROUP, valid=Range(1)),
     Option("notification.class", Type.STRING, "", "Who gets a message for each commit: `webhook`, `sns`, `sqs`, or the name of "
            "an entry point of the group `kafka_s3.notifications`: a callable taking the settings and returning an object with "
            "`send(message)`. Blank: nobody.", _GROUP),
@@ -240,4 +233,14 @@ FOLLOWERS: Final = (
     Option("aws.endpoint.url", Type.STRING, "", "Address of a service that speaks the language of Glue, SNS and SQS. Blank: AWS in "
            "`s3.region`. The credentials are those of S3.", _GROUP),
 )  # fmt: skip
-ROWS: Final = (*SINK, *DELTA, *ICEBERG, *STATE, *FOLLOWERS)
+REWRITES: Final = (
+    Option("compact.enable", Type.BOOLEAN, "false", "Put the small files of each directory of a time together when it is complete, as "
+           "`kafka-s3 compact` does at any time: its time is over, and every topic-partition has committed a later record, or has none "
+           "that is not committed. Needs a time partitioner and `timestamp.extractor=Record`, and the right to delete. Until "
+           "`rewrite.grace.ms` is over a listing shows the records twice.", _GROUP),
+    Option("compact.target.bytes", Type.LONG, "26214400", "About how large an object becomes with `compact.enable`, at most a third of "
+           "`writer.memory.bytes`. Files that find no neighbour to share so much with are left alone.", _GROUP, valid=Range(1)),
+    Option("rewrite.grace.ms", _LONG, "86400000", "How long objects stay in the bucket after others have taken their place (`kafka-s3 "
+           "compact`): until then a listing shows their records twice, and after it the sink deletes them.", _GROUP, valid=Range(0)),
+)  # fmt: skip
+ROWS: Final = (*SINK, *DELTA, *FOLLOWERS, *(replace(row, since="0.2.0") for row in (*ICEBERG, *STATE, *REWRITES)))

@@ -73,8 +73,8 @@ def _a_catalog_is_named(settings: Settings) -> Iterator[Problem]:
         yield problem(f"{CATALOG}uri", f"is needed with {CATALOG}type={kind}.", f"For example {example}.")
 
 
-def _the_operator_names_places(settings: Settings) -> Iterator[Problem]:
-    """The catalog's own address stands beside its credentials; others could send an operator's secrets anywhere."""
+def _the_operator_names_locations(settings: Settings) -> Iterator[Problem]:
+    """The catalog's own address is beside its credentials; others could send an operator's secrets anywhere."""
     for key, text in settings.source.items():
         name = key.removeprefix(CATALOG)
         if name == key or name in ("uri", "type", "warehouse") or not _ELSEWHERE.search(name):
@@ -279,7 +279,7 @@ PROBLEMS: Final = (
     Rule((*TABLES, "directory.delim", "file.delim"), _tables_have_folders),
     Rule((ICEBERG,), _iceberg_is_installed),
     Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}uri"), _a_catalog_is_named),
-    Rule((), _the_operator_names_places),
+    Rule((), _the_operator_names_locations),
     Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}warehouse"), _warehouse_is_in_s3),
     Rule((ICEBERG, "iceberg.table.name", "topics", "topics.regex"), _each_iceberg_table_has_a_name),
     Rule((*TABLES, *MODE_KEYS), _one_guard_decides),

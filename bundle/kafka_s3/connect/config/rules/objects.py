@@ -382,7 +382,7 @@ def _delimiters_can_be_read(settings: Settings) -> Iterator[Problem]:
     """The default name is Connect's, with whatever `file.delim` is."""
     delimiter = settings.text("file.delim")
     if settings.text(DIRECTORY) and not settings.text(NAME) and name_fault(connect_template(delimiter)):
-        rule = "does not go with directory.template: names could not be told from folders, or partitions from offsets."
+        rule = "does not go with directory.template: names could not be distinguished from folders, or partitions from offsets."
         yield problem("file.delim", rule, "Leave it out for +.")
 
 

@@ -1,8 +1,8 @@
 """Which columns does a Parquet file give a table, and do they fit those that the table has?
 
 Types are in the form in which Delta's log writes them, for Iceberg tables, too: a name such as `long`, or a map for structs, arrays and
-maps. Every column of ours is nullable: a later file may lack it. `fit` says which columns of a file are new, which too wide, and which of
-another kind. Columns that are `promoted` widen by Iceberg's rules, which are the narrower ones.
+maps. Every column of ours is nullable: a later file may lack it. `compare_columns` says which columns of a file are new, which too wide,
+and which of another kind. Columns that are `promoted` widen by Iceberg's rules, which are the narrower ones.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def shown(type_: DeltaType) -> str:
 
 
 @dataclass(slots=True)
-class Fit:
+class ColumnComparison:
     """How a file's columns lie to a table's. `columns` hold both, the table's first.
 
     `new` are columns that the table lacks, `wider` those whose type in the table is too narrow, `conflicts` those that no type of Delta
@@ -337,16 +337,16 @@ class Fit:
         return [*refused, *self.new.values()] if mode is Mode.FAIL else refused
 
 
-def fit(table: TableColumns, file: TableColumns) -> Fit:
+def compare_columns(table: TableColumns, file: TableColumns) -> ColumnComparison:
     """Compares a file's columns with a table's."""
-    found = Fit(table)
+    found = ColumnComparison(table)
     fields = _merged(table.fields, file.fields, "", found)
     found.columns = TableColumns({one["name"]: one for one in fields})
     return found
 
 
 def _merged(
-    table: Mapping[str, Mapping[str, Any]], file: Mapping[str, Mapping[str, Any]], path: str, found: Fit
+    table: Mapping[str, Mapping[str, Any]], file: Mapping[str, Mapping[str, Any]], path: str, found: ColumnComparison
 ) -> list[Mapping[str, Any]]:
     merged = dict(table)
     spelt = {name.lower(): name for name in table}
@@ -373,9 +373,9 @@ def _same_id(known: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
     return mine is None or others is None or mine == others
 
 
-def _held(known: Mapping[str, Any], file: DeltaType, where: str, found: Fit) -> DeltaType:
+def _held(known: Mapping[str, Any], file: DeltaType, where: str, found: ColumnComparison) -> DeltaType:
     """The type that holds both; where the table's cannot be widened, a wider one is a conflict."""
-    own = Fit(found.columns, promotes=found.promotes or PROMOTED in known.get("metadata", {}))
+    own = ColumnComparison(found.columns, promotes=found.promotes or PROMOTED in known.get("metadata", {}))
     merged = _wider(known["type"], file, where, own)
     if own.wider and FIXED in known.get("metadata", {}):
         own.conflicts |= own.wider
@@ -386,7 +386,7 @@ def _held(known: Mapping[str, Any], file: DeltaType, where: str, found: Fit) -> 
     return merged
 
 
-def _wider(table: DeltaType, file: DeltaType, where: str, found: Fit) -> DeltaType:
+def _wider(table: DeltaType, file: DeltaType, where: str, found: ColumnComparison) -> DeltaType:
     """The type that holds both; the table's own where there is none."""
     if table == file:
         return table
@@ -405,7 +405,7 @@ def _wider(table: DeltaType, file: DeltaType, where: str, found: Fit) -> DeltaTy
     return table
 
 
-def _wider_nested(table: Mapping[str, Any], file: Mapping[str, Any], where: str, found: Fit) -> DeltaType:
+def _wider_nested(table: Mapping[str, Any], file: Mapping[str, Any], where: str, found: ColumnComparison) -> DeltaType:
     if table["type"] == "struct":
         mine, others = ({one["name"]: one for one in type_["fields"]} for type_ in (table, file))
         return {**table, "fields": _merged(mine, others, f"{where}.", found)}

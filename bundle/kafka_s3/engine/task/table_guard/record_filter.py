@@ -29,14 +29,14 @@ from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, as_text
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.engine.task.table_guard.columns import (
     RESCUED,
+    ColumnComparison,
     Evolution,
-    Fit,
     Mode,
     TableColumns,
     arrow_of,
+    compare_columns,
     delta_type,
     file_columns,
-    fit,
     is_name,
     shown,
 )
@@ -146,7 +146,7 @@ def _split(
         return (column, schema), None
     if type_ is None or known.by_directory(name):
         return None, column.to_pylist()
-    if fit(TableColumns({name: known.fields[name]}), TableColumns.of({name: own})).exact:
+    if compare_columns(TableColumns({name: known.fields[name]}), TableColumns.of({name: own})).exact:
         return (column, schema), None
     if schema.kind is SchemaType.STRUCT and isinstance(type_, Mapping) and type_["type"] == "struct":
         return _split_struct(column, schema, type_)
@@ -215,7 +215,7 @@ class RecordFilter:
 
     evolution: Evolution
     table: TableColumns | None
-    _fits: dict[ConnectSchema, Fit] = field(default_factory=dict)
+    _fits: dict[ConnectSchema, ColumnComparison] = field(default_factory=dict)
     _called: dict[ConnectSchema, tuple[ConnectSchema, TableColumns | None]] = field(default_factory=dict)
 
     def passed(self, run: Run) -> tuple[Run, Refused]:
@@ -245,11 +245,11 @@ class RecordFilter:
         text = refusal(refusals)
         return run, [(row, text) for row in range(len(run))] if refusals else []
 
-    def _fit(self, schema: ConnectSchema, table: TableColumns | None) -> Fit:
+    def _fit(self, schema: ConnectSchema, table: TableColumns | None) -> ColumnComparison:
         found = self._fits.get(schema)
         if found is None:
             columns = file_columns(pa.schema([arrow_field(one.name, one.schema) for one in schema.fields]))
-            found = fit(table, columns) if table is not None else Fit(columns)
+            found = compare_columns(table, columns) if table is not None else ColumnComparison(columns)
             self._fits[schema] = found
         return found
 
@@ -283,12 +283,12 @@ class _Inferred:
         table = pa.table(kept) if kept else pa.Table.from_struct_array(pa.array([{}] * len(run), pa.struct([])))
         return replace(run, values=replace(self.values, table=table)), sorted(self._refused.items())
 
-    def _wanted(self) -> Fit:
+    def _wanted(self) -> ColumnComparison:
         types = [(one.name, without_null_members(one.type)) for one in self.inferred.schema]
         columns = file_columns(pa.schema([(name, type_) for name, type_ in types if not pa.types.is_null(type_)]))
-        return fit(self.table or TableColumns(), columns)
+        return compare_columns(self.table or TableColumns(), columns)
 
-    def _column(self, one: pa.Field, wanted: Fit) -> Any:
+    def _column(self, one: pa.Field, wanted: ColumnComparison) -> Any:
         """The column as it is written, None where nothing of it is."""
         column = self.inferred.column(one.name)
         own, keep_rest = without_null_members(one.type), self.evolution.mode is Mode.RESCUE
@@ -306,7 +306,7 @@ class _Inferred:
         keep_rest = keep_rest and one.name not in self.evolution.fields
         return pa.array(self._each(one.name, target, keep_rest=keep_rest), target)
 
-    def _target(self, name: str, own: pa.DataType, wanted: Fit) -> pa.DataType:
+    def _target(self, name: str, own: pa.DataType, wanted: ColumnComparison) -> pa.DataType:
         """The type that a column is written in; null where the table has no place for it."""
         known = self.table.type_of(name) if self.table is not None else None
         mode = self.evolution.mode

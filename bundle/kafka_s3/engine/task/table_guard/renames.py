@@ -64,23 +64,23 @@ def _aligned(
     table: Sequence[Column], file: Sequence[Column], folder: str, newer: Newer
 ) -> tuple[list[Column], list[Column]]:
     mine, others = list(table), list[Column]()
-    places = {one["name"]: place for place, one in enumerate(table)}
-    numbers = {number_of(one): place for place, one in enumerate(table)}
+    indexes = {one["name"]: index for index, one in enumerate(table)}
+    numbers = {number_of(one): index for index, one in enumerate(table)}
     names = {one["name"] for one in file}
     for one in file:
-        place = places.get(one["name"])
-        if place is None and number_of(one) is not None:
-            place = numbers.get(number_of(one))
-            place = None if place is None or mine[place]["name"] in names else place
-        if place is None:
+        index = indexes.get(one["name"])
+        if index is None and number_of(one) is not None:
+            index = numbers.get(number_of(one))
+            index = None if index is None or mine[index]["name"] in names else index
+        if index is None:
             others.append(one)
             continue
-        known = mine[place]
-        first = first_name(folder, number_of(known), [known["name"], *earlier_names(known), one["name"], *places])
+        known = mine[index]
+        first = first_name(folder, number_of(known), [known["name"], *earlier_names(known), one["name"], *indexes])
         if known["name"] != one["name"] and newer is Newer.TAKEN and _is_newer(one["name"], known, folder):
             known = renamed(known, one["name"])
         types = _aligned_types(known["type"], one["type"], path_of(folder, first), newer)
-        mine[place] = {**known, "type": types[0]}
+        mine[index] = {**known, "type": types[0]}
         others.append({**one, "name": known["name"], "type": types[1]})
     return mine, others
 
@@ -137,21 +137,21 @@ class _Calling:
         self, schema: ConnectSchema, table: Sequence[Column], folder: str
     ) -> tuple[tuple[Field, ...], list[Column]]:
         columns = list(table)
-        places = _partners(schema.fields, table, folder)
+        indexes = _partners(schema.fields, table, folder)
         taken = set[str]()
         made: dict[str, Field] = {}
-        for one in sorted(schema.fields, key=lambda one: one.name not in places):
-            place = places.get(one.name)
-            known = None if place is None else columns[place]
+        for one in sorted(schema.fields, key=lambda one: one.name not in indexes):
+            index = indexes.get(one.name)
+            known = None if index is None else columns[index]
             first = _first(
                 one, known, [*(other.name for other in schema.fields), *(other["name"] for other in table)], folder
             )
             first = f"{first}{AGAIN}" if first in taken else first
             taken.add(first)
             inner, path = one.schema, path_of(folder, first)
-            if known is not None and place is not None:
+            if known is not None and index is not None:
                 inner, kind = self.type(one.schema, known["type"], path)
-                columns[place] = {**known, "name": one.name, "type": kind}
+                columns[index] = {**known, "name": one.name, "type": kind}
                 self.changed |= known["name"] != one.name
             aliases = (first,) if first != one.name else ()
             self.changed |= aliases != one.aliases
@@ -175,17 +175,17 @@ class _Calling:
 
 
 def _partners(fields: Iterable[Field], table: Sequence[Column], folder: str) -> dict[str, int]:
-    """Per field the place of the table's column that it is: by its name, by an earlier one, or by its number."""
+    """Per field the index of the table's column that it is: by its name, by an earlier one, or by its number."""
     wanted = list(fields)
-    names, found = {one.name for one in wanted}, {one["name"]: place for place, one in enumerate(table)}
+    names, found = {one.name for one in wanted}, {one["name"]: index for index, one in enumerate(table)}
     partners = {one.name: found[one.name] for one in wanted if one.name in found}
     for one in wanted:
         if one.name in partners:
             continue
-        free = ((place, known) for place, known in enumerate(table) if place not in partners.values())
-        place = next((place for place, known in free if known["name"] not in names and _is(one, known, folder)), None)
-        if place is not None:
-            partners[one.name] = place
+        free = ((index, known) for index, known in enumerate(table) if index not in partners.values())
+        index = next((index for index, known in free if known["name"] not in names and _is(one, known, folder)), None)
+        if index is not None:
+            partners[one.name] = index
     return partners
 
 

@@ -94,3 +94,13 @@ def test_a_key_is_found_by_its_own_row_or_by_the_longest_prefix() -> None:
         assert found.key == row
     assert option_of("no.such.key") is None
     assert option_of("value.converter.") is None
+
+
+def test_a_key_says_which_version_brought_it() -> None:
+    brought = {
+        version: {option.key.partition(".")[0] for option in OPTIONS if option.since == version}
+        for version in ("0.1.0", "0.2.0")
+    }
+    assert brought["0.2.0"] == {"iceberg", "state", "compact", "rewrite"}
+    assert not {"iceberg", "compact", "rewrite"} & brought["0.1.0"]
+    assert {option.since for option in OPTIONS} == set(brought)
