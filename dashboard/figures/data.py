@@ -65,7 +65,8 @@ def _of_topics(topic: pd.Series, window: Window) -> Numbers:
 
 def selected(frames: Frames, window: Window) -> Frames:
     """All frames, cut to the window."""
-    return Frames(*(within(frame, window) for frame in (frames.entries, frames.files, frames.counts, frames.gaps)))
+    every = (frames.entries, frames.files, frames.counts, frames.gaps, frames.rewrites)
+    return Frames(*(within(frame, window) for frame in every))
 
 
 def narrowed(frames: Frames, window: Window, now_ms: int) -> Window:

@@ -84,6 +84,34 @@ def spans(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What compactions, or erasures, put in the place of what: numbers of objects and bytes, and records whose content is gone."""
+
+    before: int
+    bytes_before: int
+    after: int
+    bytes_after: int
+    erased: int
+
+    @property
+    def mean_before(self) -> float:
+        """How large an object was."""
+        return self.bytes_before / self.before if self.before else 0.0
+
+    @property
+    def mean_after(self) -> float:
+        """How large an object is."""
+        return self.bytes_after / self.after if self.after else 0.0
+
+
+def rewritten(rows: pd.DataFrame) -> dict[str, Rewritten]:
+    """By the reason of an entry what it rewrote."""
+    columns = ["before", "bytes_before", "after", "bytes_after", "erased"]
+    sums = rows.assign(reason=rows["reason"].astype(str)).groupby("reason")[columns].sum()
+    return {str(reason): Rewritten(*(int(one[name]) for name in columns)) for reason, one in sums.iterrows()}
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """How the data files of a window came out. Sizes in bytes, `least_bytes` and `most_bytes` those of 5 % and 95 %.
 

@@ -1,6 +1,7 @@
-"""What does a commit log look like as tables? Entries become four Arrow tables, compact enough for half a million files.
+"""What does a commit log look like as tables? Entries become five Arrow tables, compact enough for half a million files.
 
-`entries`, `files`, `counts` (dead letters by stage, skipped records) and `gaps`. Times are epoch ms; where no record had one it is -1.
+`entries`, `files`, `counts` (dead letters by stage, skipped records), `gaps` and `rewrites` (objects in the place of others). Times are
+epoch ms; where no record had one it is -1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from kafka_s3.engine.log.dead_letters import committed_ms, iso_ms
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, parse_name, read_entry
 from kafka_s3.engine.log.formats import PLAIN_FORMAT, WAITING_FORMAT
-from kafka_s3.engine.log.history import DEAD_LETTER_FILES, ENTRIES, FILES, Tables
+from kafka_s3.engine.log.history import DEAD_LETTER_FILES, ENTRIES, FILES, Tables, entries_of
 from kafka_s3.model.files import Reason, Role, counted
 from reading.groups import Numbers, groups_by
 
@@ -44,6 +45,10 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     ]),
     "counts": pa.schema([*_ABOUT, *_PLACE, ("stage", _WORD), ("count", pa.int64())]),
     "gaps": pa.schema([*_ABOUT, *_PLACE, ("first", pa.int64()), ("last", pa.int64()), ("cause", _WORD)]),
+    "rewrites": pa.schema([
+        *_ABOUT, *_PLACE, ("reason", _WORD), ("before", pa.int64()), ("bytes_before", pa.int64()), ("after", pa.int64()),
+        ("bytes_after", pa.int64()), ("erased", pa.int64()),
+    ]),
 }  # fmt: skip
 
 
@@ -72,6 +77,7 @@ class Frames:
     files: pd.DataFrame
     counts: pd.DataFrame
     gaps: pd.DataFrame
+    rewrites: pd.DataFrame
 
 
 Rows = Mapping[str, list[tuple[Any, ...]]]
@@ -130,14 +136,16 @@ def part_of_tables(tables: Tables, *, first: int, last: int) -> LogPart:
     quiet = pc.and_(quiet, pc.match_substring(about["document"], NO_GAPS))
     for document in about.filter(pc.invert(quiet))["document"].to_pylist():
         _add_counts(read_entry(document.encode(), key="of the tables"), rows)
-    made = {name: _table(SCHEMAS[name], rows[name]) for name in ("counts", "gaps")}
     files = _file_rows(tables)
-    rewritten = about.filter(pc.equal(about["kind"], str(EntryKind.REWRITE)))["version"]
+    rewritten = about.filter(pc.equal(about["kind"], str(EntryKind.REWRITE)))["version"].combine_chunks()
     if len(rewritten):
-        counts = pc.and_(
-            files["counted"], pc.invert(pc.is_in(files["version"], rewritten.combine_chunks().cast(pa.int32())))
-        )
+        counts = pc.and_(files["counted"], pc.invert(pc.is_in(files["version"], rewritten.cast(pa.int32()))))
         files = files.set_column(files.column_names.index("counted"), "counted", counts)
+        for entry in entries_of(
+            {name: one.filter(pc.is_in(one["version"], rewritten)) for name, one in tables.items()}
+        ):
+            _add_rewrites(entry, rows)
+    made = {name: _table(SCHEMAS[name], rows[name]) for name in ("counts", "gaps", "rewrites")}
     return LogPart(first, last, {"entries": _entry_rows(about), "files": files, **made})
 
 
@@ -291,6 +299,19 @@ def _add(entry: CommitEntry, rows: Rows) -> None:
             str(file.reason), str(file.role), file.key in files_of_records, len(file.upload.parts), folder + slash, name,
         ))  # fmt: skip
     _add_counts(entry, rows)
+    _add_rewrites(entry, rows)
+
+
+def _add_rewrites(entry: CommitEntry, rows: Rows) -> None:
+    """What an entry puts in the place of what, sidecars and dead letter files among it, and how many records are gone."""
+    about, made = (entry.version, committed_ms(entry)), {file.key: file.bytes for file in entry.files}
+    for swap in entry.swaps:
+        size = made.get(swap.by, 0)
+        rows["rewrites"].append(
+            (*about, *swap.topic_partition, entry.reason, len(swap.keys), swap.bytes, int(bool(swap.by)), size, 0)
+        )
+    for counts in (entry.erasure.records, entry.erasure.letters) if entry.erasure is not None else ():
+        rows["rewrites"].extend((*about, *tp, entry.reason, 0, 0, 0, 0, count) for tp, count in counts.items())
 
 
 def _add_counts(entry: CommitEntry, rows: Rows) -> None:

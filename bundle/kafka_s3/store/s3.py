@@ -26,16 +26,14 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import certifi
-from botocore import UNSIGNED
 from botocore import exceptions as boto
-from botocore.config import Config
 
 from kafka_s3 import __version__
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.model.timing import Durations, Requests, bound_of, now_ms
 from kafka_s3.store.connections import Connections, HttpAnswer, HttpRequest, Signature, Terms
-from kafka_s3.store.credentials import AwsSession, Provider, patient_config, session_of
+from kafka_s3.store.credentials import UNSIGNED, AwsSession, Config, Provider, patient_config, session_of
 from kafka_s3.store.options import Encryption, Proxy, StoreOptions
 from kafka_s3.store.s3_errors import FAILURES, Conflict, Request, Retrier, storage_error
 from kafka_s3.store.store import (

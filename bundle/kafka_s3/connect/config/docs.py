@@ -163,7 +163,7 @@ PAGES: Final = (
             "heartbeat.interval.ms", "health.lag.max.records", "health.delay.max.ms", "health.deadletter.max.ratio",
             "metrics.prometheus.port", "metrics.otlp.enable")),
         Chapter("After each commit", (), (
-            "glue.database.name", "done.marker.name", "compact.enable", "compact.target.bytes",
+            "glue.database.name", "done.marker.name", "compact.enable", "compact.target.bytes", "compact.sort.by",
             "notification.class", "notification.target", "aws.endpoint.url"),
             "With examples: [followers](followers.md)."),
     )),

@@ -89,6 +89,21 @@ def followed_by_tables(settings: Settings, store: ObjectStore) -> FollowedVersio
     return lambda topics: followed_to(store, keys, topics)
 
 
+def tables_without_spark(
+    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
+) -> Iterator[Follower]:
+    """The followers that keep a sink's tables, for a command that owns the log; those that Spark writes are left to the sink."""
+    if settings.flag("delta.enable"):
+        from kafka_s3.run.wiring.delta import delta_tables, written_by_spark  # loads delta-rs
+
+        if not written_by_spark(settings):
+            yield delta_tables(settings, store, clock_ms=clock_ms, warn=warn)
+    if settings.flag("iceberg.enable"):
+        from kafka_s3.run.wiring.iceberg import iceberg_follower
+
+        yield iceberg_follower(settings, store, clock_ms=clock_ms, warn=warn)
+
+
 def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
     """The consumer group that mirrors the sink's positions, None where none does."""
     if not settings.flag("consumer.group.mirror.enable"):
@@ -166,7 +181,12 @@ def _own_compaction(settings: Settings, around: Surroundings) -> Follower | None
 
     target = settings.number("compact.target.bytes")
     complete = DirectoryCompaction(
-        lambda: compactor_of(settings, around.store), target, target, around.warn, around.look
+        lambda: compactor_of(settings, around.store),
+        target,
+        target,
+        around.warn,
+        settings.names("compact.sort.by"),
+        around.look,
     )
     end_of = end_of_directory(settings)
     return CompleteDirectories(complete, end_of, around.brokers, around.clock_ms, around.warn, COMPACTION)

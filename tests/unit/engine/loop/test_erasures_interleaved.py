@@ -13,14 +13,13 @@ from collections.abc import Mapping
 import pytest
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.fold import LiveObject, live_objects
+from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.rewrites import ask_for_rewrite
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.erasure.forgetting import Forgetting, NotReady
 from kafka_s3.ops.erasure.subjects import subjects_of
 from tests.support.interleaving import Process
-from tests.support.memory_world import rows
 from tests.support.verifying import MemoryCluster
 from tests.unit.engine.loop.test_interleavings import GOOD, one_at_a_time, settings_with
 from tests.unit.engine.loop.test_rewrites_interleaved import (
@@ -76,14 +75,6 @@ class ErasedCase(CompactedCase):
         found = Counter[TopicPartition]()
         for entry in entries:
             found.update(entry.erasure.records if entry.erasure is not None else {})
-        return found
-
-    def _written(self, live: list[LiveObject]) -> Counter[tuple[int, int]]:
-        found = Counter[tuple[int, int]]()
-        for one in live:
-            held = [(row["p"], row["n"]) for row in rows(one.file.key, self.world.store.objects[one.file.key])]
-            assert len(held) == one.file.records
-            found.update(place for place in held if one.until is None or place[1] < one.until)
         return found
 
 

@@ -240,6 +240,8 @@ REWRITES: Final = (
            "`rewrite.grace.ms` is over a listing shows the records twice.", _GROUP),
     Option("compact.target.bytes", Type.LONG, "26214400", "About how large an object becomes with `compact.enable`, at most a third of "
            "`writer.memory.bytes`. Files that find no neighbour to share so much with are left alone.", _GROUP, valid=Range(1)),
+    Option("compact.sort.by", Type.LIST, "", "Columns by which a compaction sorts the rows of a Parquet object, with dots for members of "
+           "structs, nulls last; columns that a topic has not are passed over. The object keeps no order of offsets then.", _GROUP),
     Option("rewrite.grace.ms", _LONG, "86400000", "How long objects stay in the bucket after others have taken their place (`kafka-s3 "
            "compact`): until then a listing shows their records twice, and after it the sink deletes them.", _GROUP, valid=Range(0)),
 )  # fmt: skip

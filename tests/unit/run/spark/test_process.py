@@ -85,7 +85,7 @@ def test_a_session_starts_once_beside_the_callers_work_and_ends_with_it() -> Non
     shared = SharedSession(start, sinks=1)  # type: ignore[arg-type]
     shared.begin()
     asked.set()  # reached while it starts
-    assert shared.of("orders") is shared.of("payments") is started[0]  # type: ignore[comparison-overlap]
+    assert shared.for_sink("orders") is shared.for_sink("payments") is started[0]  # type: ignore[comparison-overlap]
     shared.close()
     assert (len(started), started[0].stopped, started[0].thread == get_ident()) == (1, 1, False)
 
@@ -98,5 +98,5 @@ def test_a_start_that_fails_is_the_error_of_whoever_needs_the_session_and_of_nob
     shared.begin()
     shared.close()
     with pytest.raises(StorageUnavailable, match="no jars"):
-        shared.of("orders")
+        shared.for_sink("orders")
     SharedSession(start, sinks=1).close()  # type: ignore[arg-type]
