@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -470,14 +471,20 @@ def hides_an_error(body: bytes) -> bool:
     if not body:
         return False
     try:
-        return ElementTree.fromstring(body).tag == "Error"
+        return str(_root(body).tag) == "Error"
     except ElementTree.ParseError:
         return True
 
 
 def text_of(body: bytes, element: str) -> str:
     """The text of a child of the root, "" where there is none."""
-    return (ElementTree.fromstring(body).findtext(f"{{*}}{element}") or "") if body else ""
+    return (_root(body).findtext(f"{{*}}{element}") or "") if body else ""
+
+
+@lru_cache(maxsize=8)
+def _root(body: bytes) -> ElementTree.Element:
+    """The document of an answer, which is looked at for an error first. Raises ElementTree.ParseError."""
+    return ElementTree.fromstring(body)
 
 
 def _document(root: str, content: str) -> bytes:
