@@ -85,9 +85,10 @@ def _of_state_tables(settings: Settings) -> Iterator[Unreached]:
     """Copies of the newest value of every key, which Spark keeps."""
     if settings.flag("state.enable"):
         table = settings.text("state.table")
+        old = "expire_snapshots" if settings.text("state.table.format") == "iceberg" else "VACUUM"
         yield Unreached(
-            f"State tables, {table}: they hold copies. Make their rows again from the objects that are left, then let Spark delete the "
-            f"files of earlier versions, once their retention is over (VACUUM {table}):",
+            f"State tables, {table}: they hold copies. Their next merge makes their rows again from the objects that are left, or this "
+            f"command now; then let Spark delete the files of earlier versions, of the tables __deleted, too, once they may go ({old}):",
             (f"kafka-s3 state rebuild {shlex.quote(settings.name)}",),
         )
 

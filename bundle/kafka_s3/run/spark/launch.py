@@ -84,7 +84,10 @@ NO_DELTA: Final = (
     "DELTA_CONFIGURE_SPARK_SESSION",
 )
 NO_FILE_SYSTEM: Final = ("No FileSystem for scheme", "ClassNotFoundException: Class org.apache.hadoop.fs.s3a")
-OVERTAKEN: Final = re.compile(r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent\w+Exception")
+OVERTAKEN: Final = re.compile(
+    r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent\w+Exception|"
+    r"iceberg\.exceptions\.(?:CommitFailed|CommitStateUnknown|Validation)Exception"
+)
 HOW_TO_KNOW: Final = (
     "This Spark knows no Delta. On Databricks it does; elsewhere install Python's delta-spark, start Spark with the package "
     "io.delta:delta-spark and the two settings of Delta's quick start (spark.sql.extensions, spark.sql.catalog.spark_catalog), and with a "

@@ -194,11 +194,13 @@ def _terms(text: str, read: Callable[[tuple[str, ...]], object], example: str) -
 
 
 STATE: Final = (
-    Option("state.enable", Type.BOOLEAN, "false", "Keep a Delta table with the newest value of every key, beside the topic's objects. May "
+    Option("state.enable", Type.BOOLEAN, "false", "Keep a table with the newest value of every key, beside the topic's objects. May "
            "be switched on at any time: the table is then made from the whole commit log.", _STATE),
     Option("state.table", Type.STRING, "", "The table's name in the catalog of the Spark that writes it. A sink of several topics needs "
            "`${topic}` in it. Deleted keys are remembered in a second table, `<name>__deleted`. Needed with `state.enable`.", _STATE,
            valid=name_of_tables),
+    Option("state.table.format", Type.STRING, "delta", "Of which format a table is made that is not there. One that is there may be of "
+           "either.", _STATE, valid=OneOf(("delta", "iceberg"))),
     Option("state.key", Type.LIST, RECORD_KEY, "What a row is of: Kafka's own key, fields of one that is JSON (`record key.id`), or fields "
            "of the value (`customer.id`).", _STATE, valid=_terms("record key, record key.<field>, or fields", key_terms, "id")),
     Option("state.delete.on", Type.LIST, "", "Which records delete their key: `tombstone`, or a field of the value with the text that it "
