@@ -88,10 +88,9 @@ coverage: $(TESTING) ## branch coverage of the unit tests and of Delta tables th
 	$(BIN)/python -m coverage run -m pytest tests/unit tests/services/followers/delta/test_evolution.py -m "not nightly" -n 2 --dist worksteal \
 	  -W ignore::pytest.PytestUnraisableExceptionWarning $(PYTEST_ARGS)  # two threads that start at once: one goes untraced
 	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python -m coverage report --format=total
-	@for package in log loop task open_files; do \
-	  $(BIN)/python -m coverage report --fail-under=95 --include="*/kafka_s3/engine/$$package/*" || exit 1; \
-	done
+	$(BIN)/python -m coverage report --include="*/kafka_s3/engine/*"
+	$(BIN)/python -m coverage json --quiet -o build/coverage/report.json
+	$(BIN)/python -m tests.support.branches build/coverage/report.json
 
 lint: $(TESTING) ## ruff: rules and format
 	$(BIN)/ruff check .

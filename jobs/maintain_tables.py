@@ -2,9 +2,10 @@
 
     python jobs/maintain_tables.py CONFIG|FOLDER [--no-optimize] [--vacuum HOURS] [--dry-run]
 
-The tables lie over the sinks' own Parquet objects (`delta.enable`). This works on them through delta-rs, without Spark, while the sinks
-run, and never deletes an object of a sink. Tables that Spark writes (`delta.writer=spark`) hold copies: Spark compacts and vacuums them
-by `delta.tables.DeltaTable`, where this job runs on one; elsewhere they are named and left alone.
+The tables lie over the sinks' own Parquet objects (`delta.enable`). Small ones are put together by the sinks' logs, as `kafka-s3 compact`
+does it, and the tables follow; the rest goes through delta-rs. It needs no Spark, and the sinks may run. Tables that Spark writes
+(`delta.writer=spark`) hold copies: Spark compacts and vacuums them by `delta.tables.DeltaTable`, where this job runs on one; elsewhere they
+are named and left alone.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Iterable
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import TableError
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
 from kafka_s3.run.spark.session import is_given as spark_is_here
-from kafka_s3.run.wiring.delta import maintain_tables, topics_of_tables, why_not_maintained
+from kafka_s3.run.wiring.delta import topics_of_tables, why_not_maintained
 
 
 def maintain(settings: Settings, given: Namespace) -> bool:
@@ -27,13 +29,14 @@ def maintain(settings: Settings, given: Namespace) -> bool:
         return True
     # loads delta-rs, which jobs of sinks without tables do without
     from kafka_s3.followers.delta.maintain import Maintained, chores_of
+    from kafka_s3.ops.table_chores import maintain_tables
 
     chores = chores_of(optimize=given.optimize, vacuum=given.vacuum)
     if reason is not None:  # Spark writes them
         from kafka_s3.run.spark.launch import maintained_copies
 
         return printed(maintained_copies(settings, topics_of_tables(settings), chores, dry_run=given.dry_run))
-    tables = maintain_tables(settings, chores, dry_run=given.dry_run)
+    tables = maintain_tables(settings, chores, dry_run=given.dry_run, clock_ms=now_ms, warn=print)
     return printed((topic, done.summary() if isinstance(done, Maintained) else done) for topic, done in tables)
 
 

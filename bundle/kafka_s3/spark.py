@@ -20,11 +20,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -82,6 +86,8 @@ OBJECT_COST: Final = 4 << 20
 """What opening an object costs, in bytes read: Spark's own figures of both."""
 PARTS: Final = 32
 """A read of less than PARTS * PART_BYTES is cut in about so many parts."""
+_OF_4_2: Final = "pyspark.sql.streaming.datasource"
+"""Where Spark 4.2 has what 4.0 has not: limits of a micro-batch, and streams that end with what is there."""
 LOOK_AGAIN_S: Final = 1.0
 """A stream that has all looks at the bucket so often: a request."""
 
@@ -105,7 +111,7 @@ DEAD_LETTER: Final = "_dead_letter"
 
 def read_committed(
     spark: SparkSession,
-    sink: str | Path | Mapping[str, str],
+    config_or_place: str | Path | Mapping[str, str],
     topic: str,
     *,
     since_entry: int | None = None,
@@ -119,13 +125,13 @@ def read_committed(
     """The records of a topic that the log's entries from `since_entry` to `until_entry` committed, both included; each once.
 
     What is meant is fixed with the call: entries that come later are not in it. Without `until_entry` these are all whose objects are
-    visible; with `as_of` those committed at that time or before. `sink` is the sink's configuration (file or settings), or its
+    visible; with `as_of` those committed at that time or before. `config_or_place` is the sink's configuration (file or settings), or its
     state, `s3://bucket/_kafka_s3/sink`. `with_metadata` adds the columns of METADATA, `with_keys` the column `_key`, and a row for each
     tombstone that was stored. `with_dead_letters` adds a row for each dead letter, in the column `_dead_letter`; "only" gives them alone.
 
     Raises ConfigError for an unknown sink, topic or entry, LogDamaged, StorageError; while rows are read Spark's errors, with our text.
     """
-    location = location_of(sink)
+    location = location_of(config_or_place)
     wanted = WantedRecords(topic, since_entry, until_entry, None if as_of is None else _time("as_of", as_of))
     letters = "only" if with_dead_letters == "only" else "with" if with_dead_letters else "none"
     options: dict[str, str | int | bool | None] = {
@@ -365,7 +371,9 @@ def _united_columns(location: SinkLocation, files: Sequence[DataFile]) -> dict[s
         found = settled(list(pool.each(lambda file: object_schema(location.store, _stored(file)), looked)))
     united, name = read_columns('{"fields":[]}'), ""
     for file, one in zip(looked, found, strict=True):
-        fitted = compare_columns(united, read_columns(from_arrow_schema(one).json()).plain())
+        fitted = compare_columns(
+            united, read_columns(from_arrow_schema(one, prefer_timestamp_ntz=False).json()).plain()
+        )
         if fitted.conflicts:
             raise TableRefused(
                 f"No type holds a column of both {file.key} and {name}: {'; '.join(fitted.conflicts.values())}. Give the schema with the "
@@ -547,6 +555,7 @@ class CommittedStream(DataSourceStreamReader):
         self._most = most
         self._log: CommitLog | None = None
         self._position: int | None = None
+        self._last: int | None = None
         self._begun: dict[str, Any] | None = None
         self._end: dict[str, Any] | None = None
         self._complete = -1
@@ -558,22 +567,36 @@ class CommittedStream(DataSourceStreamReader):
             self._begun = self._offset(self._first() - 1)
         return self._begun
 
-    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """Behind the last entry whose objects are visible, or so many entries further at most.
 
-        A stream that begins now gets what is there as its first, empty batch: a start that dies before its first commit would otherwise
+        Spark 4.2 says how far the stream has come, and its limit, which is none where all is wanted at once; Spark 4.0 says neither. A
+        stream that begins now gets what is there as its first, empty batch: a start that dies before its first commit would otherwise
         begin with another `now`.
         """
-        if self._position is None:
+        begins = self._position is None and (start is None or start == self._begun)
+        if start is not None:
+            self._position = int(start["entry"])
+        elif self._position is None:
             self._position = int(self.initialOffset()["entry"])
-            if self._start.now:
-                return self.initialOffset()
+        if begins and self._start.now:
+            return self.initialOffset()
         end = self._end_behind(self._position)
-        if self._most is not None:
+        if self._most is not None and not (_LIMITS and isinstance(limit, _LIMITS.ReadAllAvailable)):
             end = min(end, self._position + self._most)
+        if self._last is not None:
+            end = max(min(end, self._last), self._position)
         if self._end is None or self._end["entry"] != end:
             self._end = self._offset(end)
         return self._end
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """What Spark 4.2 hands to `latestOffset`, unless the trigger wants all. It has no limit of entries: one of files stands for it."""
+        return _LIMITS.ReadAllAvailable() if self._most is None else _LIMITS.ReadMaxFiles(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Spark 4.2 asks for this with `trigger(availableNow=True)`: it ends with what is there now, in as many batches as it takes."""
+        self._last = complete_through(self._known_log())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The parts of what lies between two offsets. Raises LogDamaged where they are of another log."""
@@ -647,6 +670,11 @@ class CommittedStream(DataSourceStreamReader):
         return self._log
 
 
+_LIMITS: Final[Any] = import_module(_OF_4_2) if find_spec(_OF_4_2) else None
+if _LIMITS is not None:
+    _LIMITS.SupportsTriggerAvailableNow.register(CommittedStream)
+
+
 # ------------------------------------------------------------ rows
 
 
@@ -696,7 +724,7 @@ class Rows:
         return KEY in self.schema.names
 
     def _records(self, one: CommittedFile) -> Iterator[pa.RecordBatch]:
-        target, file = to_arrow_schema(self.schema), one.facts
+        target, file = arrow_schema(self.schema), one.facts
         columns = FileColumns(one, target)
         keys = self._keys(one) if self._has_keys else iter(())
         count = 0
@@ -731,9 +759,9 @@ class Rows:
         return (message.key for message in self.location.reading.messages(self.location.store, stored))
 
     def _letter_batch(self, some: Sequence[FiledLetter]) -> pa.RecordBatch:
-        target = to_arrow_schema(self.schema)
+        target = arrow_schema(self.schema)
         letters = pa.array(
-            [_letter_row(one) for one in some], to_arrow_schema(StructType([StructField("x", LETTER)]))[0].type
+            [_letter_row(one) for one in some], arrow_schema(StructType([StructField("x", LETTER)]))[0].type
         )
         if self.wanted.letters == "only":
             by_name = {field.name: letters.field(n) for n, field in enumerate(letters.type)}
@@ -742,6 +770,14 @@ class Rows:
             by_name["_topic"], by_name["_partition"], by_name["_offset"] = (letters.field(n) for n in range(3))
         arrays = [by_name.get(one.name, pa.nulls(len(some), one.type)).cast(one.type) for one in target]
         return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+_UTC: Final[Mapping[str, Any]] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The columns in Arrow, with times in UTC: Spark 4.0 takes that for granted, Spark 4.2 wants it said."""
+    return to_arrow_schema(schema, **_UTC)
 
 
 LETTERS_AT_ONCE: Final = 100
@@ -769,7 +805,7 @@ class FileColumns:
             "_topic": file.topic, "_partition": file.partition, "_first_offset": file.first_offset,
             "_last_offset": file.last_offset, "_entry": one.entry, "_object": file.key, DEAD_LETTER: None,
         }  # fmt: skip
-        self._first = file.first_offset if file.records == file.last_offset - file.first_offset + 1 else None
+        self._first, self._erased = one.first_offset, one.erased
         made = {*self._fixed, "_offset", "_row", KEY}
         own = [field for field in target if field.name not in made]
         if self._first is None and "_offset" in target.names and FIELD not in target.names:
@@ -804,9 +840,12 @@ class FileColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
     def _offsets(self, batch: pa.RecordBatch, before: int) -> pa.Array:
-        """Each record's offset: a file without gaps says it by its first, a record with metadata by itself."""
+        """Each record's offset: a file without gaps, but for erased records, says it by its first, a record with metadata by itself."""
         if self._first is not None:
-            return pa.array(range(self._first + before, self._first + before + len(batch)), pa.int64())
+            found = np.arange(self._first + before, self._first + before + len(batch))
+            for first, last in self._erased.ranges:
+                found[found >= first] += last - first + 1
+            return pa.array(found, pa.int64())
         kind = batch.schema.field(FIELD).type
         if pa.types.is_struct(kind) and kind.get_field_index("offset") >= 0:
             return pc.struct_field(batch.column(FIELD), "offset")  # null where the struct is

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from figures.data import DAY_MS, Window
+from kafka_s3.model.files import Role
 from kafka_s3.ops.alternatives import TopicPace
 from kafka_s3.ops.forecast import Prices
-from reading.frames import NO_TIME, counted_files
+from reading.frames import NO_TIME, counted_files, made_from_others, taken
 from reading.groups import groups_by, middle
 
 MIB: Final = 1 << 20
@@ -81,6 +82,58 @@ def spans(rows: pd.DataFrame) -> pd.DataFrame:
     if not timed.all():
         first, last, seen = first[timed], last[timed], seen[timed]
     return pd.DataFrame({"span_ms": last - first, "age_ms": np.maximum(seen - first, 0)})
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What compactions, or erasures, put in the place of what: numbers of objects and bytes, and records whose content is gone."""
+
+    before: int
+    bytes_before: int
+    after: int
+    bytes_after: int
+    erased: int
+
+    @property
+    def mean_before(self) -> float:
+        """How large an object was."""
+        return self.bytes_before / self.before if self.before else 0.0
+
+    @property
+    def mean_after(self) -> float:
+        """How large an object is."""
+        return self.bytes_after / self.after if self.after else 0.0
+
+
+def rewritten(rows: pd.DataFrame) -> dict[str, Rewritten]:
+    """By the reason of an entry what it rewrote."""
+    columns = ["before", "bytes_before", "after", "bytes_after", "erased"]
+    sums = rows.assign(reason=rows["reason"].astype(str)).groupby("reason")[columns].sum()
+    return {str(reason): Rewritten(*(int(one[name]) for name in columns)) for reason, one in sums.iterrows()}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of objects of records that others replaced, and of those in their place, in the same classes of `histogram`.
+
+    `known` is false where entries with some of the objects before are not read.
+    """
+
+    before: pd.DataFrame
+    after: pd.DataFrame
+    known: bool
+
+
+def swapped(files: pd.DataFrame, swaps: pd.DataFrame) -> Sizes:
+    """Of the files and swaps of a window."""
+    made = taken(files, made_from_others(files) & (files["role"] == Role.VALUE).to_numpy(), ("bytes",))
+    gone = swaps["bytes"][(swaps["role"] == Role.VALUE).to_numpy(dtype=bool, na_value=False)]
+    before, after = histogram(gone), histogram(made["bytes"])
+    classes = pd.concat([before, after])[["lower", "upper"]].drop_duplicates().sort_values("lower")
+    before, after = (
+        classes.merge(one, how="left").fillna({"files": 0}).astype({"files": int}) for one in (before, after)
+    )
+    return Sizes(before, after, known=bool((swaps["bytes"] >= 0).all()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ TITLE: Final = "File rotation"
 ICON: Final = ":material/rotate_right:"
 PATH: Final = "rotation"
 STEPS: Final = "steps"
+COMPACTION: Final = "compaction"
+ERASURE: Final = "erasure"
 MADE: Final = "made"
 """In the address: the files of which time are shown, epoch ms."""
 ADVICE_MS: Final = 10 * MINUTE_MS
@@ -42,17 +44,20 @@ def render(scene: Scene) -> None:
     found = scene.kept("rotation", lambda: rotations.summary(scene.files(*rotations.SUMMED_UP), scene.window))
     if not found.files:
         states.nothing("No data file was written in this time.")
+        _rewritten(scene)
         return
     parts.figures([
         ("Files", f"{found.files:,}", "Files of records, in the chosen time; as the log counts them."),
         ("Median size", size_text(found.median_bytes), "Half of the files are smaller."),
         ("Size, 5 %", size_text(found.least_bytes), "One of twenty files is smaller."),
         ("Size, 95 %", size_text(found.most_bytes), "One of twenty files is larger."),
+        ("Bytes", size_text(int(found.reasons["bytes"].sum())), "Of these files together."),
         ("Median records", f"{found.median_records:,.0f}", "Half of the files have fewer."),
         ("Below 16 MiB", f"{found.small:.0%}", "Small files make queries slow and requests many."),
         ("Records' age, 95 %", "unknown" if found.slow_ms is None else duration_text(found.slow_ms),
          "How old the oldest record of a file was when the file became visible: 95 % of the files are faster."),
     ])  # fmt: skip
+    _rewritten(scene)
     _over_time(scene, found)
     _made_when(scene)
     _histograms(found)
@@ -68,6 +73,38 @@ def render(scene: Scene) -> None:
             else "a day of commits is"
         )
         st.caption(f"Less than {least} no ground for a month's price.")
+
+
+def _rewritten(scene: Scene) -> None:
+    """What took the place of files, apart from those that were written."""
+    rows = scene.rewrites
+    if rows.empty:
+        return
+    st.subheader("What was put in the place of files", anchor=False)
+    found = rotations.rewritten(rows)
+    if (made := found.get(COMPACTION)) is not None:
+        parts.figures([
+            ("Compacted", f"{made.before:,} to {made.after:,}", "Objects before and after, sidecars among them, with the same records."),
+            ("Mean size", f"{size_text(made.mean_before)} to {size_text(made.mean_after)}", "Of an object, before and after."),
+        ])  # fmt: skip
+    if (made := found.get(ERASURE)) is not None:
+        parts.figures([
+            ("Erased from", f"{made.before:,} objects", "Objects that were made anew without somebody's records, or are gone."),
+            ("Erased", f"{made.erased:,}", "Records and dead letters whose content is gone."),
+            ("Size", f"{size_text(made.bytes_before)} to {size_text(made.bytes_after)}", "Of these objects together, before and after."),
+        ])  # fmt: skip
+    sizes = scene.kept("swapped", lambda: rotations.swapped(scene.files("bytes"), scene.swaps))
+    left, right = st.columns(2)
+    with left:
+        _histogram(sizes.before, "size of objects before", key="before", text=size_text, labels=charts.IEC)
+    with right:
+        _histogram(sizes.after, "size of objects after", key="after", text=size_text, labels=charts.IEC)
+    if not sizes.known:
+        st.caption("Entries with some of the objects before are not read: these are not in the sizes.")
+    st.caption(
+        "The numbers of files above and below are of what was written, once. Originals stay in the bucket until rewrite.grace.ms is over; "
+        "kafka-s3 status says which are still there."
+    )
 
 
 def _made_when(scene: Scene) -> None:
@@ -183,7 +220,7 @@ def _alternatives(scene: Scene, of: Small, rules: dict[str, Value]) -> None:
     """What `simulate` makes of the topic's pace, as it is set and otherwise."""
     made = resources.asked(
         resources.simulations(scene.variables), (of.pace, *rules.items()),
-        lambda: alternatives(rules, of.pace, progress=lambda done: PAGES_FIRST.wait()),
+        lambda: list(alternatives(rules, of.pace, progress=lambda done: PAGES_FIRST.wait())),
         what=f"Simulating other settings for {plain(of.topic)}", wait_s=0,
     )  # fmt: skip
     if made is None:

@@ -29,7 +29,8 @@ SETTLING_MS: Final = 60_000
 
 def render(scene: Scene) -> None:
     """The page."""
-    found = [delta.completeness_of(_objects(scene, one.topic), one) for one in scene.table_statuses]
+    swaps = scene.snapshot.frames.swaps
+    found = [delta.completeness_of(_objects(scene, one.topic), swaps, one) for one in scene.table_statuses]
     for name, noted in scene.snapshot.tables.items():
         if isinstance(noted, str):
             st.error(
@@ -46,7 +47,7 @@ def render(scene: Scene) -> None:
         _states(scene, stated)
     if topics := sorted({*scene.tables, *described}):
         topic = str(st.selectbox("Topic", topics, key="table-topic", bind="query-params"))
-        _partitions(_objects(scene, topic))
+        _partitions(delta.live(_objects(scene, topic)))
         if topic in scene.tables:
             _delta_table(scene, topic, [one for one in found if one.status.topic == topic])
         if topic in described:
@@ -96,7 +97,7 @@ def _iceberg_table(scene: Scene, topic: str, location: str) -> None:
     st.caption(
         f"{plain(table.name)}, by its metadata of {size_text(table.metadata_bytes)}, when the sink last committed"
     )
-    objects = _objects(scene, topic)
+    objects = delta.live(_objects(scene, topic))
     newest = table.snapshots[-1] if table.snapshots else None
     parts.figures([
         ("Snapshots", f"{len(table.snapshots):,}", "That the table keeps; older ones are dropped, their objects are not."),
@@ -162,13 +163,15 @@ def _verdicts(scene: Scene, found: list[delta.Completeness]) -> None:
     ).astype({"position": "Int64"})  # fmt: skip
     columns = {
         "topic": "Topic", "format": "Format", "verdict": "Verdict",
+        "since": parts.time_column("Incomplete since", scene.zone), "why": st.column_config.Column("Why", width="medium"),
         "position": parts.number_column("Through entry", "No record of an entry up to this one is missing, but for objects left out."),
         "through": parts.time_column("Newest entry in it", scene.zone, "When the newest entry was committed whose objects it holds."),
         "records": parts.number_column("Records missing"), "files": parts.number_column("Objects missing"),
         "entries": parts.number_column("Entries missing"),
         "left_out": parts.number_column("Records left out", "Of objects that stay out of the table."),
-        "since": parts.time_column("Incomplete since", scene.zone), "why": st.column_config.Column("Why", width="large"),
     }  # fmt: skip
+    if len(whole) == len(found):
+        columns = {name: title for name, title in columns.items() if name not in ("since", "why")}
     parts.table(parts.timed(rows, scene.zone, "through_ms", "since_ms"), columns, name="Tables and whether they are complete",
                 key="tables")  # fmt: skip
     if scene.snapshot.bounded or not scene.snapshot.complete:
@@ -208,12 +211,14 @@ _ORDER: Final = (delta.REFUSES, delta.BEHIND, delta.LEFT_OUT, delta.UNKNOWN, del
 
 
 def _missing(one: delta.Completeness) -> str:
-    missing = one.missing
+    missing, replaced = one.missing, ""
+    if one.replaced:
+        replaced = f"It still has {parts.counted(one.replaced, 'object')} in whose place the log has others."
     if not missing.files:
-        return "No record of the log is missing yet."
+        return replaced or "No record of the log is missing yet."
     return (
         f"{parts.counted(missing.records, 'record')} in {parts.counted(missing.files, 'object')} of "
-        f"{missing.entries:,} entries of the log are not in it."
+        f"{missing.entries:,} entries of the log are not in it. {replaced}".rstrip()
     )
 
 
@@ -233,15 +238,16 @@ def _none(scene: Scene) -> None:
 
 
 def _figures(scene: Scene, table: TableLog, objects: pd.DataFrame) -> None:
-    files = table.files
+    files, live = table.files, delta.live(objects)
     rows = files.rows if files else None
     optimized = [one for one in table.versions if one.operation == OPTIMIZE]
     parts.figures([
         ("Version", f"{table.versions[-1].version:,}" if table.versions else "unknown", "The newest one of the table."),
         ("Rows in the table", "unknown" if rows is None else f"{rows:,}", "As the table itself counts them."),
         ("Files in the table", "unknown" if files is None else f"{len(files.files):,}",
-         "unknown" if files is None else f"Together {size_text(files.bytes)}."),
-        ("Rows in the log", f"{int(objects['records'].sum()):,}", f"In {len(objects):,} objects, all that the log has of the topic."),
+         "As the table itself counts them."),
+        ("Bytes in the table", "unknown" if files is None else size_text(files.bytes), "Of its files together."),
+        ("Rows in the log", f"{int(live['records'].sum()):,}", f"In {len(live):,} objects, all that the log has of the topic."),
         ("Last OPTIMIZE", ago(optimized[-1].at_ms, scene.now_ms) if optimized else "none", f"Among the newest {NEWEST} versions."),
     ])  # fmt: skip
 
@@ -266,13 +272,13 @@ def _folder(scene: Scene, table: TableLog, objects: pd.DataFrame, folder: str) -
         return
     found, rows = answer
     more = "" if found.whole else " or more"
-    held = table.files
+    held, live = table.files, delta.live(objects)
     own = (None, None, None) if held is None else (len(held.files), held.rows, held.bytes)
     frame = pd.DataFrame(
         [
             ("the table", _count(own[0]), _count(own[1]), own[2]),
             ("its folder, read as plain Parquet", f"{len(found.keys):,}{more}", _count(rows), found.bytes),
-            ("the log's objects", f"{len(objects):,}", f"{int(objects['records'].sum()):,}", int(objects["bytes"].sum())),
+            ("the log's objects", f"{len(live):,}", f"{int(live['records'].sum()):,}", int(live["bytes"].sum())),
         ],
         columns=["what", "files", "rows", "bytes"],
     ).astype({"bytes": "Float64"})  # fmt: skip

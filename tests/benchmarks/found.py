@@ -34,12 +34,13 @@ def files_of(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def check_all_there(contents: Iterable[tuple[str, bytes]], records: int) -> None:
     """Fails unless the ids are 0 to `records`-1, each once."""
-    found = np.sort(np.concatenate([np.empty(0, np.int64), *(_ids(name, content) for name, content in contents)]))
+    found = np.sort(np.concatenate([np.empty(0, np.int64), *(ids_of(name, content) for name, content in contents)]))
     assert len(found) == records, f"{len(found)} records of {records} were found"
     assert (found == np.arange(records)).all(), "records are missing, and others are there twice"
 
 
-def _ids(name: str, content: bytes) -> Ids:
+def ids_of(name: str, content: bytes) -> Ids:
+    """The ids of the records of an object or file, by the ending of its name."""
     if name.endswith(".parquet"):
         return pq.read_table(pa.BufferReader(content), columns=["id"]).column("id").to_numpy()
     if name.endswith(".avro"):

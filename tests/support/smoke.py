@@ -4,7 +4,8 @@
     python -m tests.support.smoke --matrix WHEEL [PYTHON...]    # as `make matrix` does: each Python with each Spark
 
 For each extra an empty environment gets the wheel with it, by pip from the index, and runs a short script in an empty folder.
-`""` is the wheel alone, and `demo` the extras with which the README starts. The matrix runs the demo and the tests of `examples/`.
+`""` is the wheel alone, and `demo` the extras with which the README starts. The matrix runs the demo, the tests of `examples/`, and
+`stream_smoke`.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ END
     "matrix": f"""
         kafka-s3 demo --records 3000
         cp -r {ROOT}/examples .
-        pytest -q examples
+        cp {ROOT}/tests/support/stream_smoke.py test_stream.py
+        pytest -q examples test_stream.py
     """,
 }
 EXTRAS: Final = {"demo": "spark,local,delta", "matrix": "spark,local,delta,testing"}

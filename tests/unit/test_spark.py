@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_
 from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
 from kafka_s3.model.files import Reason
 from kafka_s3.objects.readers import ObjectUnreadable
+from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -24,6 +28,7 @@ from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, SinkLocat
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
+from tests.support.verifying import MemoryCluster
 
 PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -118,6 +123,19 @@ def test_without_a_sink_the_source_says_how_to_name_one() -> None:
         location_of("s3://bucket")
 
 
+def test_records_that_a_transform_sends_elsewhere_are_those_of_their_topic() -> None:
+    router = {"transforms": "t", "transforms.t.type": "io.confluent.connect.transforms.ExtractTopic$Value"}
+    world = begun(2, **router, **{"transforms.t.field": "to"})
+    for offset, to in enumerate("abab"):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n":%d,"to":"%s"}' % (offset, to.encode())))
+    world.sink.poll()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    found = read(world, withMetadata="true").to_pylist()
+    assert sorted((row["n"], row["_topic"], row["_object"].split("/")[1]) for row in found) == [
+        (0, "orders", "a"), (1, "orders", "b"), (2, "orders", "a"), (3, "orders", "b"),
+    ]  # fmt: skip
+
+
 def test_an_object_that_no_entry_names_is_not_read() -> None:
     world = begun()
     take(world, 0, 1)
@@ -210,6 +228,29 @@ def test_records_of_rewritten_objects_are_read_once_before_and_after_the_origina
             without_originals(world)
     with pytest.raises(LogDamaged, match=rf"of entry {last} is deleted: entry \d merged it with objects of entries"):
         numbers(world, sinceEntry=last)
+
+
+def erased(*numbers: int) -> World:
+    """Two objects of four records each, without those of these numbers."""
+    world = begun(4, **{"rewrite.grace.ms": str(GRACE_MS)})
+    take(world, *range(8))
+    world.now += 120_000
+    for n in numbers:
+        subjects = subjects_of(None, f"n = {n}", None)
+        work = Forgetting(
+            world.settings, world.store, subjects, lambda: world.now, pytest.fail, MemoryCluster(world.kafka)
+        )
+        work.end_open_files()
+        assert list(replace(work, wait_s=0.0).run(work.search()))
+    return world
+
+
+def test_records_beside_erased_ones_keep_their_offsets() -> None:
+    world = erased(0, 2, 5)
+    rows = [(row["n"], row["_offset"]) for row in read(world, withMetadata="true").to_pylist()]
+    assert sorted(rows) == [(1, 1), (3, 3), (4, 4), (6, 6), (7, 7)]
+    stream = source_of(world).streamReader(columns(n=pa.int32(), _offset=pa.int64()))
+    assert sorted(batch(stream, stream.initialOffset(), stream.latestOffset())) == [1, 3, 4, 6, 7]
 
 
 # ------------------------------------------------------------ columns
@@ -348,6 +389,21 @@ def test_dead_letters_come_beside_the_records_or_alone() -> None:
     assert (letter["timestamp"], letter["state"]) == (datetime(2024, 1, 15, 10, tzinfo=UTC), "open")
 
 
+def test_a_stream_has_each_dead_letter_once() -> None:
+    world = begun(1, **{"errors.tolerance": "all"})
+    source = source_of(world, deadLetters="only", startingEntry="earliest")
+    stream = source.streamReader(source.schema())
+    found, start = list[list[int]](), stream.initialOffset()
+    for offset in range(0, 4, 2):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{broken"))
+        take(world, offset + 1)
+        end = stream.latestOffset()
+        parts = stream.partitions(start, end)
+        found.append([one for part in parts for some in stream.read(part) for one in some.column("offset").to_pylist()])
+        start = end
+    assert found == [[0], [2]]
+
+
 # ------------------------------------------------------------ streams
 
 
@@ -387,6 +443,44 @@ def test_a_stream_takes_so_many_entries_at_a_time_also_where_it_goes_on_from_a_c
     again = stream_of(world, maxEntriesPerTrigger=1)
     again.partitions(offsets[2], offsets[2])  # what Spark does behind a checkpoint
     assert again.latestOffset() == offsets[3]
+
+
+def test_a_spark_that_says_how_far_a_stream_has_come_is_believed() -> None:
+    """As 4.2 does, also behind a checkpoint, of which its reader hears nothing else."""
+    world = begun()
+    for n in range(0, 6, 2):
+        take(world, n, n + 1)
+    offsets = [stream_of(world).initialOffset()]
+    for _ in range(8):
+        offsets.append(stream_of(world, maxEntriesPerTrigger=1).latestOffset(offsets[-1]))
+    found = [batch(stream_of(world), start, end) for start, end in pairwise(offsets)]
+    assert [some for some in found if some] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_a_stream_that_begins_now_begins_once_where_spark_says_how_far_it_has_come() -> None:
+    world = begun()
+    take(world, 0, 1)
+    stream = stream_of(world, startingEntry="now")
+    start = stream.initialOffset()
+    assert stream.latestOffset(start) == start, "the first batch is empty"
+    take(world, 2, 3)
+    assert batch(stream, start, stream.latestOffset(start)) == [2, 3]
+    again = stream_of(world, startingEntry="now")
+    assert batch(again, start, again.latestOffset(start)) == [2, 3], "behind a checkpoint there is no other now"
+
+
+def test_a_stream_that_ends_with_what_is_there_takes_so_many_entries_at_a_time_up_to_it() -> None:
+    world = begun()
+    for n in range(0, 4, 2):
+        take(world, n, n + 1)
+    stream = stream_of(world, maxEntriesPerTrigger=1)
+    stream.prepareForTriggerAvailableNow()
+    take(world, 4, 5)
+    offsets = [stream.initialOffset()]
+    while (end := stream.latestOffset(offsets[-1])) != offsets[-1]:
+        offsets.append(end)
+    found = [batch(stream, start, end) for start, end in pairwise(offsets)]
+    assert [some for some in found if some] == [[0, 1], [2, 3]]
 
 
 def test_a_spark_that_does_not_say_where_a_stream_stands_never_makes_it_go_back() -> None:

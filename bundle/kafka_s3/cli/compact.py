@@ -11,6 +11,7 @@ from rich.console import Console
 
 from kafka_s3.cli.arguments import DryRun, Only, Output, OutputFormat, composed, sink_settings, usage_error
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
+from kafka_s3.connect.config.rules.followers import why_not_sorted
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.timing import now_ms
@@ -39,14 +40,23 @@ def compact(
     target_size: Annotated[
         str, typer.Option("--target-size", metavar="SIZE", help="About how large an object becomes: 25MiB, 40MiB.")
     ] = "25MiB",
+    sort_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sort-by",
+            metavar="COLUMN",
+            help="Sort the rows of Parquet; may be given more than once. Else compact.sort.by.",
+        ),
+    ] = None,
     dry_run: DryRun = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Put small files of a directory together, without a change of records. Safe while the sink runs."""
     out = console(stderr=output is OutputFormat.JSON)
     rules = CompactionRules(
-        bytes_of(target_size), now_ms() - duration_ms(older_than), frozenset(topic or ()), directory
-    )
+        bytes_of(target_size), now_ms() - duration_ms(older_than), frozenset(topic or ()), directory,
+        sort_by=sort_columns(settings, sort_by),
+    )  # fmt: skip
     grace_ms = settings.number("rewrite.grace.ms")
     with closing(S3Store(store_options(settings))) as store:
         work = compaction_of(settings, store, clock_ms=now_ms, warn=lambda text: show_line(out, text, style="yellow"))
@@ -86,6 +96,15 @@ def show_forecast(out: Console, found: CompactionForecast, grace_ms: int) -> Non
         f"{document['requests_price']:.4f}, {document['storage_price_of_grace']:.4f}",
     )
     show_table(out, table)
+
+
+def sort_columns(settings: Settings, given: list[str] | None) -> tuple[str, ...]:
+    """The columns by which rows are sorted. Raises ConfigError where the sink writes what cannot be sorted."""
+    if given:
+        why = why_not_sorted(settings)
+        if why is not None:
+            raise usage_error("--sort-by", ", ".join(given), why, "Leave it out.")
+    return tuple(given) if given else settings.names("compact.sort.by")
 
 
 def bytes_of(text: str) -> int:

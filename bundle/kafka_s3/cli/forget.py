@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,6 +18,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.erasure.forgetting import Forgetting, Searched
+from kafka_s3.ops.erasure.purging import Purged, Purging
 from kafka_s3.ops.erasure.reach import Unreached, unreached
 from kafka_s3.ops.erasure.subjects import Subjects, subjects_of
 from kafka_s3.run.wiring.bucket import store_options
@@ -40,6 +42,12 @@ def forget(
         Path | None,
         typer.Option("--file", help="Several: a CSV file whose first line is `key`, or names fields."),
     ] = None,
+    purge: Annotated[
+        bool,
+        typer.Option(
+            "--purge", help="Delete the history of the Delta and Iceberg tables, too: their earlier versions."
+        ),
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     output: Output = OutputFormat.TABLE,
@@ -55,16 +63,30 @@ def forget(
         if not dry_run:
             work.end_open_files()
         searched = work.search()
-        out_of_reach = unreached(settings, searched, topics=sorted(topic or settings.names("topics")), now_ms=now_ms())
+        out_of_reach = unreached(
+            settings,
+            searched,
+            topics=sorted(topic or settings.names("topics")),
+            now_ms=now_ms(),
+            purged=purge and not dry_run,
+        )
         show_search(out, searched, out_of_reach)
         entries: list[CommitEntry] = []
-        if not dry_run and searched.found.matches:
-            confirm(None if yes else question(searched))
+        purged: list[Purged] = []
+        if not dry_run and (searched.found.matches or purge):
+            confirm(None if yes else question(searched, purge=purge))
             entries = list(work.run(searched))
-    for entry in entries:
-        show_line(out, f"Entry {entry.version}: {_count(entry)} erased.")
+        for entry in entries:
+            show_line(out, f"Entry {entry.version}: {_count(entry)} erased.")
+        if purge and not dry_run:
+            for done in Purging(settings, store, now_ms, work.warn).run(topic or ()):
+                purged.append(done)
+                show_line(
+                    out, f"{done.table}: its earlier versions are gone, with {done.objects:,} objects of its metadata."
+                )
     if output is OutputFormat.JSON:
-        show_json(document(searched, out_of_reach, subjects, entries))
+        tables = {"purged": [asdict(one) for one in purged]} if purge else {}
+        show_json(document(searched, out_of_reach, subjects, entries) | tables)
 
 
 def _content(file: Path | None) -> str | None:
@@ -78,11 +100,12 @@ def _content(file: Path | None) -> str | None:
         ) from None
 
 
-def question(searched: Searched) -> str:
+def question(searched: Searched, *, purge: bool = False) -> str:
     """What is asked before anything is erased."""
     found = searched.found
     letters = f" and {found.letters:,} dead letters" if found.letters else ""
-    return f"Erase {found.records:,} records{letters} from {found.objects:,} objects, for good?"
+    history = ", and all earlier versions of the tables" if purge else ""
+    return f"Erase {found.records:,} records{letters} from {found.objects:,} objects{history}, for good?"
 
 
 def show_search(out: Console, searched: Searched, out_of_reach: Sequence[Unreached]) -> None:

@@ -114,7 +114,8 @@ def maintain(
 ) -> None:
     """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
     from kafka_s3.followers.delta.maintain import chores_of
-    from kafka_s3.run.wiring.delta import maintain_tables, why_not_maintained
+    from kafka_s3.ops.table_chores import maintain_tables
+    from kafka_s3.run.wiring.delta import why_not_maintained
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
     out = console()
@@ -122,7 +123,11 @@ def maintain(
         show_line(out, reason)
         return
     chosen, well = _here(settings).topics(topics) if topics else None, True
-    for topic, done in maintain_tables(settings, chores, topics=chosen, dry_run=dry_run):
+
+    def warn(text: str) -> None:
+        show_line(out, text, style="yellow")
+
+    for topic, done in maintain_tables(settings, chores, topics=chosen, dry_run=dry_run, clock_ms=now_ms, warn=warn):
         if isinstance(done, TableError):
             well = False
             show_line(out, f"{topic}: not done. {done}")

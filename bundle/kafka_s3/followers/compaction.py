@@ -1,8 +1,9 @@
 """Which objects are better one, and how do they become it? Small files of a directory, and their sidecars with them.
 
 A *file* is an object of values with its sidecars. Merged are files of one topic-partition and one directory that follow one another in
-their offsets and have the same schema, until they reach the target size; what is large enough, or has records between those of another, is
-left alone. The objects are made here and their uploads not completed; a request (`engine.log.rewrites`) asks the log's owner for the rest.
+their offsets and have the same schema, until they reach the target size. Left alone is what is large enough, what has records between those
+of another, and what is sorted where nothing is to be sorted. The objects are made here and their uploads not completed; a request
+(`engine.log.rewrites`) asks the log's owner for the rest.
 
 Before it is put, the records of each new object are proven to be those of its originals (`objects.merging`), and nothing else than the log
 counts. Memory holds the originals of one object and the object.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -30,7 +31,15 @@ from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.objects.erasing import drop_rows, redacted_letters
-from kafka_s3.objects.merging import MERGED, KindsDiffer, MergeRefused, RowDigest, digest_rows, merge_objects
+from kafka_s3.objects.merging import (
+    MERGED,
+    KindsDiffer,
+    MergeRefused,
+    RowDigest,
+    columns_to_sort,
+    digest_rows,
+    merge_objects,
+)
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
 COMPACTION: Final = "compaction"
@@ -47,13 +56,15 @@ MOST_SWAPS: Final = 500
 @dataclass(frozen=True, slots=True)
 class CompactionRules:
     """What is compacted: files of these topics (empty: all) in directories that begin so, committed before `until_ms`, to objects of about
-    `target_bytes`.
+    `target_bytes`. With `keys` only files whose values are in these objects. `sort_by` are columns of Parquet by which rows are sorted.
     """
 
     target_bytes: int
     until_ms: int
     topics: frozenset[str] = frozenset()
     directory: str = ""
+    keys: Set[str] | None = None
+    sort_by: tuple[str, ...] = ()
 
     def takes(self, one: LiveObject) -> bool:
         """Whether an object may be merged with others."""
@@ -62,6 +73,7 @@ class CompactionRules:
             one.until is None
             and file.role in ROLES
             and file.format in MERGED
+            and (not file.sorted_by or bool(self.sort_by))
             and (not self.topics or file.topic in self.topics)
             and file.encoded_partition.startswith(self.directory)
             and datetime.fromisoformat(one.committed_at).timestamp() * 1000 < self.until_ms
@@ -70,9 +82,12 @@ class CompactionRules:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Files that become one: the objects of each role, in the order of their offsets; as many of every role."""
+    """Files that become one: the objects of each role, in the order of their offsets; as many of every role. `sort_by` are the columns by
+    which the rows of the new object are sorted.
+    """
 
     objects: Mapping[Role, tuple[DataFile, ...]]
+    sort_by: tuple[str, ...] = ()
 
     @property
     def first(self) -> DataFile:
@@ -100,7 +115,7 @@ class Merge:
             {role: files[:at] for role, files in self.objects.items()},
             {role: files[at:] for role, files in self.objects.items()},
         )
-        return [one for one in map(Merge, parts) if one.files > 1]
+        return [one for one in (Merge(part, self.sort_by) for part in parts) if one.files > 1]
 
 
 _File = dict[Role, DataFile]
@@ -114,8 +129,15 @@ def plan_merges(live: Iterable[LiveObject], rules: CompactionRules) -> list[Merg
         file = {role: one.file for role, one in parts.items()}
         first = next(iter(file.values()))
         directory = (first.topic_partition, first.key.rpartition("/")[0], first.encoded_partition)
-        directories.setdefault(directory, []).append(file)
-    return [merge for _, files in sorted(directories.items()) for merge in _merges(files, rules.target_bytes)]
+        if rules.keys is None or (Role.VALUE in file and file[Role.VALUE].key in rules.keys):
+            directories.setdefault(directory, []).append(file)
+    merges = [merge for _, files in sorted(directories.items()) for merge in _merges(files, rules.target_bytes)]
+    return [replace(one, sort_by=rules.sort_by) if _is_sortable(one) else one for one in merges]
+
+
+def _is_sortable(merge: Merge) -> bool:
+    """Rows of sidecars are in the order of their values."""
+    return set(merge.objects) == {Role.VALUE} and merge.first.format == "parquet"
 
 
 def _merges(files: Iterable[_File], target: int) -> Iterator[Merge]:
@@ -160,19 +182,22 @@ class Compactor:
         files, swaps = list[DataFile](), list[Swap]()
         try:
             for originals in merge.objects.values():
-                content, digest = self.content_of(originals)
-                about = _about(originals, content, key=self.key_of(originals, rewrite))
+                content, digest, order = self.content_of(originals, merge.sort_by)
+                about = _about(originals, content, key=self.key_of(originals, rewrite), order=order)
                 files.append(replace(about, upload=Upload(about.key, self.store.create_upload(about.key), (), 0)))
                 files[-1] = self._sent(files[-1], content)
                 keys = tuple(file.key for file in originals)
-                swaps.append(Swap(about.topic_partition, keys, about.key, about.records, str(digest)))
+                size = sum(file.bytes for file in originals)
+                swaps.append(Swap(about.topic_partition, keys, about.key, about.records, str(digest), bytes=size))
         except BaseException:
             abort_uploads(self.store, files)
             raise
         return files, swaps
 
-    def content_of(self, originals: Sequence[DataFile]) -> tuple[bytes, RowDigest]:
-        """The object that holds the records of these, and their digest, which is proven to be its own.
+    def content_of(
+        self, originals: Sequence[DataFile], sort_by: Sequence[str]
+    ) -> tuple[bytes, RowDigest, tuple[str, ...]]:
+        """The object that holds the records of these; their digest, which is proven to be its own; and the columns by which it is sorted.
 
         Raises MergeRefused, StorageError.
         """
@@ -184,10 +209,13 @@ class Compactor:
             if digest.records != file.records:
                 raise MergeRefused(f"{file.key} holds {digest.records} records, the log claims {file.records}.")
             before = before.plus(digest)
-        merged = merge_objects(form, contents)
+        order = columns_to_sort(contents[0], sort_by) if sort_by else ()
+        if not order and any(file.sorted_by for file in originals):
+            raise MergeRefused("Some of them are sorted, and none of the columns to sort by is theirs.")
+        merged = merge_objects(form, contents, sorted_by=order)
         if digest_rows(form, merged, separator=self.separator) != before:
             raise MergeRefused(f"{originals[0].key} and those behind it do not hold the same records as one object.")
-        return merged, before
+        return merged, before, order
 
     def remake(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
         """Objects of an entry whose uploads are gone, from their originals. Raises OffsetsLost, StorageError."""
@@ -214,7 +242,7 @@ class Compactor:
         """What is in the place of originals, without the rows that are dropped. Raises MergeRefused."""
         if file.role is Role.DEAD_LETTER:
             return redacted_letters(contents[0], dropped)
-        content = merge_objects(file.format, contents)
+        content = merge_objects(file.format, contents, sorted_by=file.sorted_by.split(",") if file.sorted_by else ())
         return drop_rows(file.format, content, dropped, separator=self.separator) if dropped.ranges else content
 
     def digest_of(self, file: DataFile, content: bytes) -> str:
@@ -258,7 +286,7 @@ class Compactor:
         return replace(file, upload=replace(upload, parts=tuple(parts), size=len(content)))
 
 
-def _about(originals: Sequence[DataFile], content: bytes, *, key: str) -> DataFile:
+def _about(originals: Sequence[DataFile], content: bytes, *, key: str, order: Sequence[str]) -> DataFile:
     """What is known of the object that takes the place of these; its upload is not begun."""
     first = originals[0]
     times = [ms for file in originals for ms in (file.min_timestamp, file.max_timestamp) if ms is not None]
@@ -272,6 +300,7 @@ def _about(originals: Sequence[DataFile], content: bytes, *, key: str) -> DataFi
         max_timestamp=max(times, default=None),
         reason=Reason.COMPACTION,
         upload=Upload(key, "", (), len(content)),
+        sorted_by=",".join(order),
     )
 
 
@@ -320,6 +349,7 @@ class DirectoryCompaction:
     target_bytes: int
     most_bytes: int
     warn: Callable[[str], None]
+    sort_by: tuple[str, ...] = ()
     look: Callable[[], None] = lambda: None
     _refused: dict[str, set[str]] = field(default_factory=dict)
 
@@ -345,7 +375,7 @@ class DirectoryCompaction:
         live = live_objects(log.entries(after=found.first - 1)).values()
         asked = {key for _, one in rewrite_requests(log.store, log.paths) for swap in one.swaps for key in swap.keys}
         own = (one for one in live if one.file.key.rpartition("/")[0] == folder and one.file.key not in asked)
-        return plan_merges(own, CompactionRules(self.target_bytes, until_ms=MAX_MS))
+        return plan_merges(own, CompactionRules(self.target_bytes, until_ms=MAX_MS, sort_by=self.sort_by))
 
 
 def _up_to(merges: Sequence[Merge], most: int) -> list[Merge]:

@@ -149,6 +149,13 @@ class KafkaBrokers:
         )
         return str(description.cluster_id)
 
+    def racks(self) -> dict[int, str]:
+        """By broker its rack, blank where it has none."""
+        description = self._answer(
+            self._reached().describe_cluster(request_timeout=self._seconds), "describe the cluster"
+        )
+        return {node.id: node.rack or "" for node in description.nodes}
+
     def topic_names(self) -> list[str]:
         """All topics but the brokers' internal ones, sorted."""
         try:

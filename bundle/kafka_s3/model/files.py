@@ -62,7 +62,11 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One object of a commit. Offsets are inclusive; timestamps are epoch milliseconds of the Kafka records (None: none had one)."""
+    """One object of a commit. Offsets are inclusive; timestamps are epoch milliseconds of the Kafka records (None: none had one).
+
+    `sorted_by` names the columns by which the rows of an object that was made from others are sorted; blank: rows are in the order of
+    their offsets.
+    """
 
     key: str
     topic: str
@@ -79,6 +83,12 @@ class DataFile:
     reason: Reason
     upload: Upload
     role: Role = Role.VALUE
+    sorted_by: str = ""
+
+    @property
+    def dense(self) -> bool:
+        """Whether its records fill its offsets in their order, so that each row's offset is known."""
+        return not self.sorted_by and self.records == self.last_offset - self.first_offset + 1
 
     @property
     def topic_partition(self) -> TopicPartition:

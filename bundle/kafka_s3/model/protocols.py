@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kafka_s3.model.files import DataFile, DeadLetterCount, Totals
 from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.model.tasks import Assignment, Fetched, TaskOutcome
 from kafka_s3.model.timing import Requests
 
 
@@ -50,7 +50,7 @@ class RoundSummary:
 
     `open` records of these topic-partitions were read and wait in open files; with those that waited before, all that was `read` is
     written, a dead letter, skipped, or open (files that are not kept are read, and counted, again). `open_states` states of open files
-    were written since the start, `open_state_bytes` in all.
+    were written since the start, `open_state_bytes` in all. `fetched` came from Kafka to this round's tasks.
     """
 
     version: int
@@ -69,6 +69,7 @@ class RoundSummary:
     skipped: Mapping[TopicPartition, int] = field(default_factory=dict)
     phases: Mapping[RoundPhase, float] = field(default_factory=dict)
     requests: Requests = field(default_factory=Requests)
+    fetched: tuple[Fetched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,20 @@ class RewriteSummary:
     made: int = 0
     replaced: int = 0
     deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateProgress:
+    """How far a topic's state table has come: through entry `position`; keys and pace as after the merge at `merged_ms`.
+
+    `waiting_since_ms` (epoch ms): since when this run has known of an entry that the table lacks, None where there is none.
+    """
+
+    position: int
+    merged_ms: int
+    keys: int | None = None
+    changes_a_minute: float | None = None
+    waiting_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +147,11 @@ class Observer:
         """Objects took the place of others, or originals were deleted, and the log says so."""
         if self.inner is not None:
             self.inner.rewritten(done)
+
+    def states_kept(self, topics: Mapping[str, StateProgress]) -> None:
+        """State tables were looked after, by this sink; some may wait for their time."""
+        if self.inner is not None:
+            self.inner.states_kept(topics)
 
     def warned(self, text: str) -> None:
         """Something failed that the sink tries again."""

@@ -82,6 +82,15 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetched:
+    """Bytes that came from Kafka as they are in the log: to a task in `zone` from brokers in `broker_zone`, blank where that is unknown."""
+
+    zone: str
+    broker_zone: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskReport:
     """What a task did; all the driver gets to see. `rows` counts the records between the old and the new frontier as read from Kafka.
 
@@ -93,7 +102,7 @@ class TaskReport:
     where the open files are kept. `dropped` says why the state of the assignment could not be used: then nothing was done, and the tail
     has to be read from the frontier. `damaged` is the first offset at which Kafka holds something else than records, `damage` says what:
     nothing was done then, either. `requests` went to the bucket from
-    a task's process since its last report.
+    a task's process since its last report, and `fetched` came from Kafka.
     """
 
     topic_partition: TopicPartition
@@ -123,6 +132,7 @@ class TaskReport:
     damage: str = ""
     postponed: bool = False
     requests: Requests = field(default_factory=Requests)
+    fetched: tuple[Fetched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

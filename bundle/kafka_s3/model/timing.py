@@ -111,9 +111,14 @@ class Durations:
         return Durations(_sums(self.counts, other.counts), self.seconds + other.seconds)
 
 
+def bound_of(seconds: float) -> int:
+    """The place of the bound by which a duration is counted."""
+    return bisect.bisect_left(BOUNDS_S, seconds)
+
+
 def took(seconds: float) -> Durations:
     """One thing that took so long."""
-    return Durations({bisect.bisect_left(BOUNDS_S, seconds): 1}, seconds)
+    return Durations({bound_of(seconds): 1}, seconds)
 
 
 @dataclass(frozen=True, slots=True)

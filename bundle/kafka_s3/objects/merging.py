@@ -1,7 +1,8 @@
 """How do several objects become one, and how is it proven that none of their records is lost?
 
 Text, separated bytes and gzip members are put behind one another as they are. Avro's blocks are taken over packed, with the marker of the
-first file, where schema and codec are the same. Parquet's row groups are read and written again with the first file's schema and codec.
+first file, where schema and codec are the same. Parquet's row groups are read and written again with the first file's schema and codec,
+sorted where that is asked for.
 
 `digest_rows` is the proof: the number of records, and a sum over a hash of each, so that their order does not matter. For Avro a block
 takes the place of a record, since its bytes are taken over. The sums of the originals are the sum of what was made of them, or it is not
@@ -11,7 +12,7 @@ used.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, TypeAlias
@@ -19,6 +20,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_s3.connect.records.loops import sum_rows
@@ -39,6 +41,8 @@ MERGED: Final = frozenset({"json", "bytearray", "avro", "parquet"})
 """The formats whose objects can be merged."""
 GROUP_ROWS, GROUP_BYTES = 128 * ROWS, 32 << 20
 """A row group of Parquet is full with so many rows, or so many bytes in memory."""
+SORTED_BYTES: Final = 24 << 20
+"""So large, unpacked, may all rows of an object be that are sorted."""
 _LOW: Final = (1 << 64) - 1
 
 
@@ -88,14 +92,17 @@ def digest_rows(form: str, content: bytes, *, separator: bytes) -> RowDigest:
         raise MergeRefused(f"It cannot be read as {form} ({type(error).__name__}: {error}).") from error
 
 
-def merge_objects(form: str, contents: Sequence[bytes]) -> bytes:
-    """One object with the records of all, in their order. Raises MergeRefused where their schemas or codecs differ."""
+def merge_objects(form: str, contents: Sequence[bytes], *, sorted_by: Sequence[str] = ()) -> bytes:
+    """One object with the records of all, in their order; those of Parquet by these columns, where there are some.
+
+    Raises MergeRefused where their schemas or codecs differ.
+    """
     try:
         match form:
             case "avro":
                 return _merged_avro(contents)
             case "parquet":
-                return parquet_of(contents)
+                return _sorted_parquet(contents, sorted_by) if sorted_by else parquet_of(contents)
         return b"".join(contents)
     except DAMAGE as error:
         raise MergeRefused(f"They cannot be merged as {form} ({type(error).__name__}: {error}).") from error
@@ -155,16 +162,61 @@ def parquet_of(contents: Sequence[bytes], kept: Kept | None = None) -> bytes:
     for number, one in enumerate(metadata):
         if not one.schema.equals(metadata[0].schema):
             raise KindsDiffer(number)
+    return _like_the_first(metadata[0], lambda: _row_groups(contents, kept))
+
+
+def columns_to_sort(content: bytes, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the names that are columns of a Parquet object, with dots for members. Raises MergeRefused for one without an order."""
+    schema, found = pq.read_schema(io.BytesIO(content)), list[str]()
+    for name in names:
+        kind: pa.DataType = pa.struct(list(schema))
+        for part in name.split("."):
+            at = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
+            if at < 0:
+                break
+            kind = kind.field(at).type
+        else:
+            if pa.types.is_nested(kind):
+                raise MergeRefused(f"Its column {name} is of type {kind}, which has no order.")
+            found.append(name)
+    return tuple(found)
+
+
+def _sorted_parquet(contents: Sequence[bytes], columns: Sequence[str]) -> bytes:
+    """As `parquet_of`, the rows sorted by columns, nulls last; equal ones keep their order. All are in memory together."""
+    metadata, size = [pq.read_metadata(io.BytesIO(content)) for content in contents], 0
+    for number, one in enumerate(metadata):
+        size += sum(one.row_group(group).total_byte_size for group in range(one.num_row_groups))
+        if not one.schema.equals(metadata[0].schema) or (size > SORTED_BYTES and number):
+            raise KindsDiffer(number)
+    ordered = _ordered(contents, columns)
+    return _like_the_first(
+        metadata[0], lambda: (ordered.slice(at, GROUP_ROWS) for at in range(0, len(ordered), GROUP_ROWS))
+    )
+
+
+def _ordered(contents: Sequence[bytes], columns: Sequence[str]) -> pa.Table:
+    table = pa.Table.from_batches(
+        [one for content in contents for one in parquet_batches(io.BytesIO(content), 64 * ROWS)]
+    )
+    keys = pa.table({name: _column(table, name) for name in columns})
+    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in columns]))
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    first, *members = name.split(".")
+    return pc.struct_field(table[first], members) if members else table[first]
+
+
+def _like_the_first(like: pq.FileMetaData, groups: Callable[[], Iterable[pa.Table]]) -> bytes:
     for compliant in (True, False):  # what an element of a list is called
-        merged = _rewritten_parquet(contents, metadata[0], kept, compliant=compliant)
-        if pq.read_metadata(io.BytesIO(merged)).schema.equals(metadata[0].schema):
+        merged = _written_parquet(groups(), like, compliant=compliant)
+        if pq.read_metadata(io.BytesIO(merged)).schema.equals(like.schema):
             return merged
     raise MergeRefused("Their schema cannot be written as it is.")
 
 
-def _rewritten_parquet(
-    contents: Sequence[bytes], like: pq.FileMetaData, kept: Kept | None, *, compliant: bool
-) -> bytes:
+def _written_parquet(groups: Iterable[pa.Table], like: pq.FileMetaData, *, compliant: bool) -> bytes:
     codec = like.row_group(0).column(0).compression if like.num_row_groups else "SNAPPY"
     out = io.BytesIO()
     with pq.ParquetWriter(
@@ -176,7 +228,7 @@ def _rewritten_parquet(
         write_time_adjusted_to_utc=True,
     ) as writer:
         writer.add_key_value_metadata(like.metadata or {})
-        for group in _row_groups(contents, kept):
+        for group in groups:
             writer.write_table(group)
     return out.getvalue()
 

@@ -99,15 +99,17 @@ class Thinned:
 
 def alternatives(
     rules: Mapping[str, Value], pace: TopicPace, *, progress: Callable[[int], None] = lambda done: None
-) -> list[Alternative]:
-    """What these rules make of the traffic, and then what each change makes of it; `rules` are those of `rules_of`."""
+) -> Iterator[Alternative]:
+    """What these rules make of the traffic, and then what each change makes of it, simulated when it is asked for.
+
+    `rules` are those of `rules_of`.
+    """
     if rules["partitioner.class"] in TIME_PARTITIONERS - FIELD_PARTITIONERS:
         pace = replace(pace, directories=1)  # times come one after the other; those that are late are left out
-    found = [_alternative({}, rules, pace, progress)]
+    yield _alternative({}, rules, pace, progress)
     for changes, directories in changed(rules, pace.directories):
         given = {key: value for key, value in changes.items() if key in rules}
-        found.append(_alternative(changes, {**rules, **given}, replace(pace, directories=directories), progress))
-    return found
+        yield _alternative(changes, {**rules, **given}, replace(pace, directories=directories), progress)
 
 
 def rules_of(settings: Settings) -> dict[str, Value]:

@@ -18,7 +18,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.compaction import CompactionRules, Merge, ask_for_merges, plan_merges
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.ops.forecast import GIB, Prices
-from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, who
+from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, check_topics, who
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths
@@ -97,6 +97,7 @@ class Compaction:
             )
         entries = list(self.log.entries())
         waiting = {one.file.key for one in entries[-1].waiting} if entries else set()
+        check_topics(rules.topics, entries)
         live = (one for key, one in live_objects(entries).items() if key not in waiting)
         return (entries[-1].version if entries else -1), plan_merges(live, rules)
 
@@ -124,9 +125,11 @@ def check_compactable(settings: Settings) -> None:
         )
 
 
-def compaction_of(settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn) -> Compaction:
+def compaction_of(
+    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn, wait_s: float = WAIT_S
+) -> Compaction:
     """The compaction of a sink of resolved settings. Raises ConfigError."""
-    return Compaction(settings, store, clock_ms, warn)
+    return Compaction(settings, store, clock_ms, warn, wait_s)
 
 
 def compact_sink(

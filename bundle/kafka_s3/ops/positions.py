@@ -14,7 +14,7 @@ from typing import Final
 
 from kafka_s3.engine.control.heartbeat import read_heartbeat
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.engine.log.fold import LogState
+from kafka_s3.engine.log.fold import LogState, live_objects
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.committer import Committer, beyond_recovery, files_text
@@ -227,6 +227,8 @@ def write_positions(
     moves = moves_to(state, targets)
     if not moves:
         return None
+    if state.rewritten:
+        _check_not_among_sorted_rows(log, moves)
     given = {tp: p for tp, p in positions.items() if isinstance(p, Progress)}
     wanted = {m.topic_partition: given.get(m.topic_partition, m.progress) for m in moves}
     entry = log.new_entry(
@@ -238,6 +240,21 @@ def write_positions(
     entry = replace(entry, driver=entry.driver + BY_HAND)
     committer.commit(entry)
     return entry
+
+
+def _check_not_among_sorted_rows(log: CommitLog, moves: Iterable[Move]) -> None:
+    """Raises ConfigError where a position would go back into an object that does not say which of its rows come before it."""
+    back = {m.topic_partition: m.position for m in moves if m.before is not None and m.position < m.before.frontier}
+    for one in live_objects(log.entries()).values() if back else ():
+        file, position = one.file, back.get(one.file.topic_partition)
+        if file.sorted_by and position is not None and file.first_offset < position <= file.last_offset:
+            rule = f"is among the records of {file.key}, whose rows are sorted by {file.sorted_by}: it does not say which come before."
+            raise _wrong(
+                f"position of {file.topic_partition}",
+                str(position),
+                rule,
+                f"Take {file.first_offset}, where it begins.",
+            )
 
 
 def _of_todays_logs(

@@ -9,7 +9,7 @@ import getpass
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,10 +20,10 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import RequestState, judge_request
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.rewrites import Rewrites
-from kafka_s3.model.errors import CommitError
+from kafka_s3.model.errors import CommitError, ConfigError, Problem, TableError
 from kafka_s3.model.files import DataFile
 from kafka_s3.ops.positions import BY_HAND, DriverAtWork, check_idle
-from kafka_s3.run.wiring.followers import compactor_of, followed_by_tables
+from kafka_s3.run.wiring.followers import compactor_of, followed_by_tables, tables_without_spark
 
 WAIT_S: Final = 300.0
 """How long a sink at work has to take what is asked for."""
@@ -40,6 +40,14 @@ class NotTaken(CommitError):
 def who() -> str:
     """Who asks, as the log names it."""
     return f"{getpass.getuser()}@{socket.gethostname()}{BY_HAND}"
+
+
+def check_topics(wanted: Set[str], entries: Iterable[CommitEntry]) -> None:
+    """Raises ConfigError for a topic that no object of the log is of: it may be misspelt, and nothing would be found."""
+    known = {file.topic for entry in entries for file in entry.files} if wanted else set()
+    for topic in sorted(wanted - known):
+        hint = f"Topics with objects: {', '.join(sorted(known)) or 'none'}."
+        raise ConfigError([Problem("--topic", topic, "has no object in the log.", hint)])
 
 
 @dataclass
@@ -83,7 +91,16 @@ class RewriteRequests:
         followed = followed_by_tables(self.settings, self.log.store)
         rewrites = Rewrites(self.log, committer.commit, self.warn, grace_ms, followed)
         rewrites.settle_requests()
+        self._follow()
         rewrites.delete_originals()
+
+    def _follow(self) -> None:
+        """The tables follow at once; one that cannot follow does so when the sink runs again."""
+        for tables in tables_without_spark(self.settings, self.log.store, clock_ms=self.clock_ms, warn=self.warn):
+            try:
+                tables.catch_up(self.log)
+            except TableError as error:
+                self.warn(f"{tables.name}: {error}")
 
     def _ask(self, request: CommitEntry, key: str) -> None:
         """Asks the sink at work to look, and gives it a while."""

@@ -290,9 +290,9 @@ def _headers(lines: list[bytes]) -> Mapping[str, str]:
     for line in lines:
         name, colon, text = line.decode("latin-1").partition(":")
         if line.startswith(b"HTTP/"):
-            found = _AnyCase()
+            found.data.clear()
         elif colon:
-            found[name] = text.strip()
+            found.data[name.lower()] = text.strip()
     return found
 
 

@@ -2,7 +2,8 @@
 
 What boto3 finds without being configured is what the AWS command line finds: the environment, profiles with their roles, SSO logins and
 credential processes, containers, instances. The data plane signs with the keys of the same session, so that a role is assumed, a login used
-and a process started once for all of S3, STS, Glue, SNS and SQS. What is not boto3's own API is asked of botocore here and nowhere else.
+and a process started once for all of S3, STS, Glue, SNS and SQS. What boto3 has no name for (a client's settings, chains of providers,
+models) is taken from botocore here; elsewhere its typed errors alone are imported.
 
 Provider names are the canonical ones; Java class names are mapped to them by `connect.config.classes`. A service credential of Unity
 Catalog gives keys for an hour at a time: inside a task of Spark by the platform's own provider, because tasks have no identity with which
@@ -26,7 +27,8 @@ from weakref import WeakValueDictionary
 
 import boto3
 import botocore.session
-from botocore.config import Config
+from botocore import UNSIGNED as UNSIGNED
+from botocore.config import Config as Config
 from botocore.credentials import CredentialProvider, CredentialResolver, DeferredRefreshableCredentials
 from botocore.credentials import Credentials as Keys
 from botocore.exceptions import CredentialRetrievalError, EndpointConnectionError

@@ -15,6 +15,7 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,16 +27,14 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import certifi
-from botocore import UNSIGNED
 from botocore import exceptions as boto
-from botocore.config import Config
 
 from kafka_s3 import __version__
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
-from kafka_s3.model.timing import Requests, now_ms, took
+from kafka_s3.model.timing import Durations, Requests, bound_of, now_ms
 from kafka_s3.store.connections import Connections, HttpAnswer, HttpRequest, Signature, Terms
-from kafka_s3.store.credentials import AwsSession, Provider, patient_config, session_of
+from kafka_s3.store.credentials import UNSIGNED, AwsSession, Config, Provider, patient_config, session_of
 from kafka_s3.store.options import Encryption, Proxy, StoreOptions
 from kafka_s3.store.s3_errors import FAILURES, Conflict, Request, Retrier, storage_error
 from kafka_s3.store.store import (
@@ -483,34 +482,46 @@ class RequestTally:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._now = Requests()
+        self._took: dict[str, tuple[Counter[int], float]] = {}
+        self._failed: Counter[str] = Counter()
+        self._again = 0
 
     @contextmanager
     def of(self, operation: str) -> Iterator[None]:
         """Counts one request, which the body sends. That something is missing, or there already, is an answer and no failure."""
-        begun, failed = time.monotonic(), {operation: 1}
+        begun, failed = time.monotonic(), True
         try:
             yield
-            failed = {}
+            failed = False
         except (ObjectMissing, UploadMissing, PreconditionFailed):
-            failed = {}
+            failed = False
             raise
         finally:
-            self._add(Requests({operation: took(time.monotonic() - begun)}, failed))
+            self._add(operation, time.monotonic() - begun, failed=failed)
 
     def again(self) -> None:
         """Counts an attempt after a failed one."""
-        self._add(Requests(again=1))
+        with self._lock:
+            self._again += 1
 
     def taken(self) -> Requests:
         """What was counted since the last call."""
         with self._lock:
-            taken, self._now = self._now, Requests()
+            durations = {
+                operation: Durations(dict(counts), seconds) for operation, (counts, seconds) in self._took.items()
+            }
+            taken = Requests(durations, dict(self._failed), self._again)
+            self._took, self._failed, self._again = {}, Counter(), 0
         return taken
 
-    def _add(self, more: Requests) -> None:
+    def _add(self, operation: str, seconds: float, *, failed: bool) -> None:
+        """In place, for there are thousands a second."""
         with self._lock:
-            self._now = self._now.plus(more)
+            counts, before = self._took.get(operation) or (Counter(), 0.0)
+            counts[bound_of(seconds)] += 1
+            self._took[operation] = counts, before + seconds
+            if failed:
+                self._failed[operation] += 1
 
 
 _POSITIONS = {

@@ -26,6 +26,8 @@ from kafka_s3.engine.log.dead_letters import letters as read_letters
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.progress import note_positions, read_positions
 from kafka_s3.followers.state import StateNote, StateNotes
+from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.positions import epoch_ms
 from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import noted_settings
@@ -38,6 +40,7 @@ from tests.support.iceberg_world import IcebergWorld
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
 from tests.support.numbers import numbers
 from tests.support.repository import DASHBOARD
+from tests.support.rewriting import ask_for_compaction
 from tests.support.s3_proxy import ANYTHING, LateAnswer, Proxy, Refuse, Rule, Which
 
 PATIENCE_S = 200
@@ -224,6 +227,23 @@ def test_rotation_counts_the_files_of_the_log(visit: Open, made: World) -> None:
         file.key.rpartition("/")[2] for entry in made.entries() if iso_ms(entry.committed_at) >= at for file in entry.files
         if file.role == "value"
     )  # fmt: skip
+
+
+def test_rotation_shows_compactions_and_erasures_apart_from_files_that_were_written(visit: Open) -> None:
+    made = worked(hours=2)
+    files = len([file for entry in made.entries() for file in entry.files if file.role == "value"])
+    ask_for_compaction(made, made.store)
+    made.sink.rewrites.look()
+    assert made.sink.poll_and_commit()
+    made.now += 3 * 60_000
+    work = Forgetting(made.settings, made.store, subjects_of(None, "n = 1", None), lambda: made.now, pytest.fail)
+    searched = work.search()
+    assert list(work.run(searched))
+    test = clean(visit(made.store, "rotation"))
+    assert figure(test, "Files") == f"{files}"
+    before, _, after = figure(test, "Compacted").partition(" to ")
+    assert int(before) > int(after) > 0
+    assert figure(test, "Erased") == f"{searched.found.records + searched.found.letters}"
 
 
 def test_advice_and_a_price_come_with_a_day_of_commits(visit: Open) -> None:

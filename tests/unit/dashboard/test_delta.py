@@ -106,7 +106,7 @@ def test_of_a_log_that_is_too_long_or_begins_late_or_has_too_many_files_they_are
 
 
 def test_a_table_is_behind_by_the_entries_after_its_position() -> None:
-    objects = pd.DataFrame({"version": [1, 2, 2, 5], "records": [1, 10, 100, 1000]})
+    objects = pd.DataFrame({"version": [1, 2, 2, 5], "records": [1, 10, 100, 1000], "made": False})
     assert behind(objects, 1) == Behind(2, 3, 1110)
     assert behind(objects, 5) == Behind(0, 0, 0)
 

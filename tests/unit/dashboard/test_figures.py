@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,16 +38,32 @@ from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
 from kafka_s3.engine.control.status import SinkHealth, SinkSnapshot, SinkState
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import LogState
+from kafka_s3.engine.log.history import tables_of
 from kafka_s3.followers.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals, counted
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.alternatives import TopicPace
+from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.testing.services.memory import MemoryRecord
-from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of, part_of_rows, read_rows
+from reading.frames import (
+    KINDS,
+    Frames,
+    LogPart,
+    cut,
+    data_files,
+    frames_of,
+    joined,
+    part_of,
+    part_of_rows,
+    part_of_tables,
+    read_rows,
+)
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
 from tests.support.memory_world import ORDERS, START_MS, World, pieces
+from tests.support.rewriting import ask_for_compaction
 
 EVERYTHING = Window(0, 1 << 52)
 JSON_FORMAT = "io.confluent.connect.s3.format.json.JsonFormat"
@@ -162,7 +179,7 @@ def test_a_log_read_in_pieces_and_in_any_order_gives_the_same_tables(cuts: list[
     whole = joined([part_of(entries[a:b], first=a, last=b - 1) for a, b in pieces(len(entries), cuts)][::-1])
     assert [(part.first, part.last) for part in whole] == [(0, len(entries) - 1)]
     expected = frames_of([part_of(entries, first=0, last=len(entries) - 1)])
-    for name in ("entries", "files", "counts", "gaps"):
+    for name in ("entries", "files", "counts", "gaps", "swaps"):
         pd.testing.assert_frame_equal(getattr(frames_of(whole), name), getattr(expected, name), check_categorical=False)
 
 
@@ -335,7 +352,7 @@ def test_delay_over_time_is_that_of_the_records_of_each_step() -> None:
         "min_ms": [900, 500, -1],
         "max_ms": [900, 500, -1],
     }
-    files = pd.DataFrame(columns).assign(role="value")
+    files = pd.DataFrame(columns).assign(role="value", reason="flush.size").astype({"reason": "category"})
     window = Window(0, HOUR_MS)
     found = delays(files, window)
     assert found.to_dict("list") == {"at_ms": [0], "median_ms": [100], "slow_ms": [1000], "newest_ms": [100]}
@@ -410,7 +427,8 @@ def test_the_share_of_a_kafka_partition_is_that_of_its_topics_records() -> None:
     files = pd.DataFrame(
         {"topic": ["a", "a", "b", "a"], "partition": [0, 1, 0, 0], "records": [80, 10, 5, 10], "bytes": [1, 1, 1, 1]}
     )
-    found = partitions.by_kafka_partition(files.assign(counted=True).astype({"topic": "category"}))
+    files = files.assign(role="value", reason="flush.size", counted=True, live=True)
+    found = partitions.by_kafka_partition(files.astype({"topic": "category", "reason": "category"}))
     assert found[["topic", "partition", "files", "records", "share"]].values.tolist() == [
         ["b", 0, 1, 5, 1.0], ["a", 0, 2, 90, 0.9], ["a", 1, 1, 10, 0.1],
     ]  # fmt: skip
@@ -666,6 +684,38 @@ def test_objects_that_take_the_place_of_others_count_no_record_twice() -> None:
     again = replace(entry, version=entry.version + 1, kind=EntryKind.REWRITE, totals=Totals())
     files = frames_of([part_of([entry, again], first=entry.version, last=again.version)]).files
     assert files[files["counted"]]["version"].unique().tolist() == [entry.version]
+
+
+def rewritten_log() -> list[CommitEntry]:
+    """Six files of a record each are compacted to one; of that one a record is erased."""
+    made = World({"flush.size": "1", "rewrite.grace.ms": "1"})
+    made.start()
+    for offset in range(6):
+        made.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, json.dumps({"n": offset}).encode()))
+    assert made.sink.poll_and_commit()
+    ask_for_compaction(made, made.store)
+    made.sink.rewrites.look()
+    assert made.sink.poll_and_commit()
+    made.now += 3 * 60_000
+    work = Forgetting(made.settings, made.store, subjects_of(None, "n = 4", None), lambda: made.now, pytest.fail)
+    assert len(list(work.run(work.search()))) == 1
+    return made.entries()
+
+
+def test_compactions_and_erasures_are_summed_up_apart_from_what_was_written() -> None:
+    log = rewritten_log()
+    own = part_of(log, first=0, last=len(log) - 1)
+    tables = part_of_tables(tables_of(log), first=0, last=len(log) - 1)
+    assert tables.tables["rewrites"] == own.tables["rewrites"]
+    frames = frames_of([own])
+    assert rotations.summary(frames.files, EVERYTHING).files == 6
+    found = rotations.rewritten(frames.rewrites)
+    compacted, erased = found["compaction"], found["erasure"]
+    assert (compacted.before, compacted.after, compacted.erased) == (6, 1, 0)
+    assert compacted.bytes_before == compacted.bytes_after == 6 * compacted.mean_before == compacted.mean_after
+    assert (erased.before, erased.after, erased.erased) == (1, 1, 1)
+    assert erased.bytes_before == compacted.bytes_after
+    assert erased.bytes_after * 6 == erased.bytes_before * 5
 
 
 def test_an_entry_gives_the_same_rows_with_and_without_being_made() -> None:

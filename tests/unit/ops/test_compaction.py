@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from dataclasses import replace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_s3.connect.naming.keys import last_of_rewritten
@@ -16,21 +18,24 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.rewrites import rewrite_requests
-from kafka_s3.followers.compaction import CompactionRules
+from kafka_s3.followers.compaction import CompactionRules, ask_for_merges
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.model.files import Reason, Role
+from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.objects.merging import MergeRefused, digest_rows, merge_objects
 from kafka_s3.objects.readers import avro_rows, sliced
 from kafka_s3.ops.compaction import Compaction, compaction_of, forecast_of
 from kafka_s3.ops.explain.answer import Outcome
 from kafka_s3.ops.explain.inquiry import explain
 from kafka_s3.ops.migration import MigrationRefused, check_log_empty
+from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.restore.files import logged_files, named_files
+from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.ops.rewrites import NotTaken
+from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import object_names
 from kafka_s3.testing.services.memory import MemoryRecord
-from tests.support.memory_world import ORDERS, START_MS, World
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import audited
 
 MINUTE_MS = 60_000
@@ -150,16 +155,17 @@ def test_objects_grow_to_about_the_target_size() -> None:
     assert world.numbers()[merged_key(world)] == list(range(12))
 
 
-def test_young_files_other_topics_and_other_directories_are_left() -> None:
+def test_young_files_and_other_directories_are_left_and_an_unknown_topic_is_refused() -> None:
     world = filled()
     work = compaction(world)
     for rules in (
         CompactionRules(TARGET, START_MS),
-        CompactionRules(TARGET, world.now, topics=frozenset({"payments"})),
         CompactionRules(TARGET, world.now, directory="partition=7"),
     ):
         assert work.plan(rules)[1] == []
     assert len(work.plan(CompactionRules(TARGET, world.now, frozenset({"orders"}), "partition=0"))[1]) == 1
+    with pytest.raises(ConfigError, match=r"oders.*Topics with objects: orders"):
+        work.plan(CompactionRules(TARGET, world.now, frozenset({"oders"})))
 
 
 def test_a_forecast_says_what_becomes_of_files_and_what_it_costs() -> None:
@@ -231,8 +237,6 @@ def test_read_committed_sees_an_object_once_and_a_stretch_before_the_rewrite_as_
 
 
 def test_the_logs_tables_count_what_was_written_once() -> None:
-    import pyarrow.parquet as pq
-
     world = filled()
     compact(world)
     log = world.log()
@@ -241,8 +245,6 @@ def test_the_logs_tables_count_what_was_written_once() -> None:
     for _ in range(3):
         tables.catch_up(log)
     (key,) = [key for key in world.store.objects if "/log/files/" in key]
-    import io
-
     rows = pq.read_table(io.BytesIO(world.store.get(key))).to_pylist()
     assert sum(row["records"] for row in rows if row["counted"]) == 12
     assert {row["reason"] for row in rows if not row["counted"]} == {"compaction"}
@@ -288,3 +290,114 @@ def test_where_the_schema_changes_the_files_before_and_behind_become_one_each(ki
     (entry,) = compact(world)
     assert [len(swap.keys) for swap in entry.swaps] == [2, 3]
     assert audited(world).findings == ()
+
+
+def sortable(**config: str) -> World:
+    """As `filled` in Parquet; the texts by which rows are sorted fall while offsets rise, and one has none."""
+    world = World({"flush.size": "3", **KINDS["parquet"], "compact.sort.by": "who.name,n,absent", **config})
+    world.start()
+    name = {"type": "string", "optional": True, "field": "name"}
+    fields = [{"type": "int64", "field": "n"}, {"type": "struct", "field": "who", "fields": [name]}]
+    schema = {"type": "struct", "fields": fields}
+    for n in range(12):
+        who = {"name": None if n == 4 else f"{chr(107 - n // 2)}"}
+        value = {"schema": schema, "payload": {"n": n, "who": who}}
+        world.kafka.add(ORDERS, MemoryRecord(n, START_MS, b"", json.dumps(value).encode()))
+    assert world.sink.poll_and_commit()
+    world.now += 2 * MINUTE_MS
+    return world
+
+
+def sorted_compaction(world: World, *columns: str) -> list[CommitEntry]:
+    return list(compaction(world).run(CompactionRules(TARGET, world.now, sort_by=columns)))
+
+
+def numbers(world: World, file: DataFile) -> list[int]:
+    return [row["n"] for row in pq.read_table(io.BytesIO(world.store.get(file.key))).to_pylist()]
+
+
+def test_rows_of_parquet_are_sorted_nulls_last_and_the_log_says_that_they_have_no_order_of_offsets() -> None:
+    world = sortable()
+    (entry,) = sorted_compaction(world, *world.settings.names("compact.sort.by"))
+    (file,) = entry.files
+    assert (file.sorted_by, file.dense) == ("who.name,n", False)
+    assert numbers(world, file) == [10, 11, 8, 9, 6, 7, 5, 2, 3, 0, 1, 4]
+    assert audited(world).findings == ()
+    log = world.log()
+    log.load()
+    tables = LogTables(pytest.fail, most_entries=log.state.version + 1)
+    for _ in range(3):
+        tables.catch_up(log)
+    (read,) = live_objects(read_history(world.store, log.paths)).values()
+    assert read.file.sorted_by == "who.name,n"
+    (committed,) = committed_files(world.entries(), "orders")
+    assert committed.first_offset is None
+
+
+def test_a_lost_upload_of_sorted_rows_is_made_again_sorted() -> None:
+    world = sortable()
+    work = compaction(world)
+    _, merges = work.plan(CompactionRules(TARGET, world.now, sort_by=("n", "who.name")))
+    version, paths = world.log().load().version, world.log().paths
+    made_by = compactor_of(world.settings, world.store)
+    (request,) = ask_for_merges(made_by, paths, merges, version=version, by="test", skipped=lambda merge, error: None)
+    world.store.abort_upload(request.files[0].key, request.files[0].upload.id)
+    (file,) = made_by.remake(request, list(request.files)).files
+    world.store.complete_upload(file.upload)
+    assert numbers(world, file) == list(range(12))
+
+
+def test_a_position_does_not_go_back_among_sorted_rows_but_to_where_their_object_begins() -> None:
+    world = sortable()
+    sorted_compaction(world, "who.name")
+    with pytest.raises(ConfigError, match="Take 0, where it begins"):
+        write_positions(world.log(), world.kafka, {ORDERS: 5})
+    assert write_positions(world.log(), world.kafka, {ORDERS: 0}) is not None
+
+
+def test_sorted_files_are_sorted_again_with_later_ones_and_left_where_nothing_is_sorted() -> None:
+    world = sortable()
+    sorted_compaction(world, "who.name")
+    add_sortable = [json.loads(one.value or b"") for one in world.kafka.records[ORDERS][:3]]
+    for n, value in enumerate(add_sortable, start=12):
+        value["payload"]["n"] = n
+        world.kafka.add(ORDERS, MemoryRecord(n, START_MS, b"", json.dumps(value).encode()))
+    world.start()
+    assert world.sink.poll_and_commit()
+    world.now += 2 * MINUTE_MS
+    assert compact(world) == []
+    (entry,) = sorted_compaction(world, "n")
+    assert (entry.files[0].sorted_by, entry.files[0].records) == ("n", 15)
+    assert numbers(world, entry.files[0]) == list(range(15))
+
+
+@pytest.mark.parametrize("config", [{}, {**PARQUET, "store.kafka.keys": "true"}])
+def test_what_cannot_be_sorted_is_refused_by_name(config: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"compact\.sort\.by"):
+        settings_of({"flush.size": "1", **config, "compact.sort.by": "n"})
+
+
+def test_a_column_without_an_order_leaves_the_files_as_they_are() -> None:
+    world, warnings = filled("parquet"), list[str]()
+    assert list(compaction(world, warnings).run(CompactionRules(TARGET, world.now, sort_by=("tags",)))) == []
+    assert "which has no order" in warnings[0]
+
+
+def test_a_restore_sends_sorted_rows_in_the_order_of_the_offsets_that_their_metadata_have() -> None:
+    world = sortable(**{"record.metadata.enable": "true"})
+    (entry,) = sorted_compaction(world, "who.name")
+    assert numbers(world, entry.files[0]) != list(range(12))
+    table, _ = logged_files(read_history(world.store, world.log().paths), lambda tp: True)
+    (file,) = table.of(ORDERS)
+    found = list(reading_of(world.settings).messages(world.store, replace(file, skip=2)))
+    assert [json.loads(one.value or b"")["n"] for one in found] == list(range(2, 12))
+    assert [one.origin[2] for one in found if one.origin is not None] == list(range(2, 12))
+
+
+def test_sorted_rows_that_have_no_room_together_become_several_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = sortable()
+    first = world.store.get(next(key for key in world.store.objects if key.endswith(".parquet")))
+    size = pq.read_metadata(io.BytesIO(first)).row_group(0).total_byte_size
+    monkeypatch.setattr("kafka_s3.objects.merging.SORTED_BYTES", 2 * size + size // 2)
+    (entry,) = sorted_compaction(world, "n")
+    assert [(len(swap.keys), swap.records) for swap in entry.swaps] == [(2, 6), (2, 6)]

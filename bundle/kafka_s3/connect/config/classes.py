@@ -244,6 +244,12 @@ OTHER_TRANSFORMS: Final[Mapping[str, str]] = {
     "io.debezium.transforms.outbox.EventRouter": f"Use {_KAFKA}ExtractField$Value and {_CONFLUENT}ExtractTopic$Value.",
 }
 """Transforms of others that this sink does not have, and what to do instead."""
+_OWN_TRANSFORM: Final = "a transform of your own (docs/own-transforms.md)"
+OWN_CONVERTER: Final = f"read bytes (ByteArrayConverter), and make values of them in {_OWN_TRANSFORM}."
+OWN_EXTRACTOR: Final = f"put the time into a field in {_OWN_TRANSFORM}, and read it with RecordField."
+OWN_PREDICATE: Final = f"decide in {_OWN_TRANSFORM}, which may leave a record as it is, or drop it."
+"""What to do instead of a Java class of one's own, of a kind that no package adds here."""
+
 PREDICATES: Final[Mapping[str, str]] = {
     _KAFKA + "predicates.HasHeaderKey": "has_header_key",
     _KAFKA + "predicates.RecordIsTombstone": "record_is_tombstone",

@@ -27,6 +27,9 @@ from kafka_s3.connect.config.jaas import Module, read_login
 SAME: Final = (
     "client.id", "client.rack", "security.protocol", "sasl.mechanism", "sasl.oauthbearer.token.endpoint.url", "ssl.key.password",
 )  # fmt: skip
+RACK: Final = "client.rack"
+AUTO_RACK: Final = "auto"
+"""Each task puts its machine's zone in the place of this (`kafka.zone`); all other clients have no rack then."""
 JAVA_DEFAULT_STORE: Final = "JKS"
 READABLE_KEYS: Final = ("PEM", "PKCS12")
 CONVERT_TRUST: Final = (
@@ -57,7 +60,7 @@ class Obstacle(NamedTuple):
 
 def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:
     """The properties by librdkafka's names. Right only where there are no `obstacles`."""
-    found = {name: java[name] for name in SAME if name in java}
+    found = {name: java[name] for name in SAME if name in java and (name != RACK or java[name] != AUTO_RACK)}
     return {**found, **_login(java), **_trust(java), **_certificate(java)}
 
 

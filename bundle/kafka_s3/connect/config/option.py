@@ -290,13 +290,15 @@ class OneOfAnyCase:
 class KnownClass:
     """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for.
 
-    `others` are classes that are not here, each with what to do instead; `group` is that of the entry points by which packages add some.
+    `others` are classes that are not here, each with what to do instead; `group` is that of the entry points by which packages add some,
+    `instead` the way for a class of one's own where none can be added.
     """
 
     names: Mapping[str, str]
     registered: Callable[[], Iterable[str]] = tuple
     others: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
+    instead: str = ""
 
     @property
     def text(self) -> str:
@@ -315,19 +317,22 @@ class KnownClass:
         if given in self.others:
             raise InvalidValue("is a class that this sink does not have.", self.others[given])
         bare = given.rpartition(".")[2]
-        if bare in simple:
-            raise InvalidValue("is not a known class.", f"Did you mean {bare}?")
         names = [*simple, *(name for name in ours if name not in simple)]
-        near = did_you_mean(bare, names)
-        remedy = f"{near} {_nearest(bare, names)} {'' if near else self._own_classes(given)}"
-        raise InvalidValue("is not a known class.", remedy.strip())
+        near = f"Did you mean {bare}?" if bare in simple else f"{did_you_mean(bare, names)} {_nearest(bare, names)}"
+        raise InvalidValue("is not a known class.", f"{near} {self._own_class(given)}".strip())
 
-    def _own_classes(self, given: str) -> str:
-        """The way for a class of one's own, which has a package."""
-        if not self.group or "." not in given:
-            return ""
+    def _own_class(self, given: str) -> str:
+        """The way for a class of one's own: one of a package that is none of those whose classes are known."""
         kind = self.group.rpartition(".")[2]
-        return f"No Java class is loaded: write your own in Python, and name it by its entry point of {self.group} (docs/own-{kind}.md)."
+        way = f"write your own in Python, and name it by its entry point of {self.group} (docs/own-{kind}.md)."
+        way = way if self.group else self.instead
+        own = "." in given and _vendor(given) not in {_vendor(java) for java in (*self.names, *self.others)}
+        return f"No Java class is loaded: {way}" if own and way else ""
+
+
+def _vendor(java: str) -> str:
+    """The first two parts of a class's package: `io.confluent`."""
+    return ".".join(java.split(".")[:2])
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 from kafka_s3.connect.config.classes import (
     JAVA_NAMES,
     OTHER_TRANSFORMS,
+    OWN_PREDICATE,
     PREDICATES,
     ROUTERS,
     TRANSFORM_GROUP,
@@ -32,7 +33,7 @@ from kafka_s3.model.text import Secret
 
 STEP_KEYS: Final = ("type", "predicate", "negate")
 _KNOWN = KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS, TRANSFORM_GROUP)
-_KNOWN_PREDICATES = KnownClass(PREDICATES)
+_KNOWN_PREDICATES = KnownClass(PREDICATES, instead=OWN_PREDICATE)
 
 
 @dataclass(frozen=True, slots=True)

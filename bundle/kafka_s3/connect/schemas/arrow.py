@@ -175,6 +175,9 @@ def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
     """Structs as a table. Raises SchemaError where the schema is no struct, or a number is beyond its column."""
     if schema.kind is not SchemaType.STRUCT:
         raise SchemaError(f"Parquet needs structs; the value's schema is {schema.kind}.")
+    if not schema.fields:  # from no arrays a table would have no rows
+        rows = pa.array([{}] * len(items), pa.struct([]))
+        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
     columns = []
     for field in schema.fields:
         kind = arrow_type(field.schema)

@@ -8,7 +8,7 @@ is the one answer to what counts of a stretch of entries.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from typing import Final
@@ -19,6 +19,7 @@ from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.offsets import OffsetSet
 from kafka_s3.store.store import ObjectStore
 
 _RECORDS: Final = frozenset({Role.VALUE, Role.KEY})
@@ -28,15 +29,15 @@ _RECORDS: Final = frozenset({Role.VALUE, Role.KEY})
 class CommittedFile:
     """A file of records: its object of values, None where it holds tombstones only; that of its keys, None without; and its entry.
 
-    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count. Of
-    the offsets before that as many are `erased`.
+    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
+    `erased` are the offsets between its first and its last whose records were erased.
     """
 
     entry: int
     values: DataFile | None
     keys: DataFile | None
     until: int | None = None
-    erased: int = 0
+    erased: OffsetSet = field(default_factory=OffsetSet)
 
     @property
     def facts(self) -> DataFile:
@@ -50,7 +51,15 @@ class CommittedFile:
         """How many of its first records are meant: the n-th has the first offset and n, or a later one."""
         if self.until is None:
             return self.facts.records
-        return min(max(self.until - self.facts.first_offset - self.erased, 0), self.facts.records)
+        before = self.until - self.facts.first_offset - len(self.erased.before(self.until))
+        return min(max(before, 0), self.facts.records)
+
+    @property
+    def first_offset(self) -> int | None:
+        """The first offset, where from it on each that was not erased is that of a record; None with other gaps or sorted rows."""
+        file = self.facts
+        known = not file.sorted_by and file.records == file.last_offset - file.first_offset + 1 - len(self.erased)
+        return file.first_offset if known else None
 
 
 def committed_files(
@@ -60,7 +69,8 @@ def committed_files(
 
     A rewrite commits no records. Its objects stand for those of the stretch where all that it replaced are of the stretch; else the
     originals are read, as long as they are there. `later` are the entries behind the stretch, of which nothing but rewrites count. Raises
-    LogDamaged where originals are deleted that the rewrite merged with objects of other entries.
+    LogDamaged where originals are deleted that the rewrite merged with objects of other entries, or where rows that count no more are
+    among sorted ones.
     """
     stretch = _Stretch(topic)
     live = live_objects(chain(stretch.own(entries), stretch.rewrites(later)))
@@ -72,8 +82,16 @@ def _file(parts: Mapping[Role, LiveObject]) -> CommittedFile:
     values, keys = parts.get(Role.VALUE), parts.get(Role.KEY)
     one = values or keys
     assert one is not None
+    if one.until is not None and one.file.sorted_by:
+        raise LogDamaged(
+            f"{one.file.key} holds records from offset {one.until} on that count elsewhere, since the position went back, and its rows are "
+            f"sorted by {one.file.sorted_by}: which they are it does not say. Read from a later entry, or to an earlier one."
+        )
     value_file, key_file = (part.file if part is not None else None for part in (values, keys))
-    return CommittedFile(one.version, value_file, key_file, one.until, one.erased)
+    erased = one.erased
+    if one.file.dense:
+        erased = OffsetSet()  # an original, which is read in place of what replaced it
+    return CommittedFile(one.version, value_file, key_file, one.until, erased)
 
 
 class _Stretch:

@@ -71,8 +71,8 @@ class WaitingFile:
 class Swap:
     """Objects of a topic-partition, `keys` in the order of their records, in whose place is one other, `by`; blank: nothing is left.
 
-    `records` are the originals'; `digest` is that of the records of `by`, whatever their order, blank where there are none. `dropped` are
-    the rows of the originals, from 0, that `by` does not hold, or holds without any content (dead letters).
+    `records` and `bytes` are the originals'; `digest` is that of the records of `by`, whatever their order, blank where there are none.
+    `dropped` are the rows of the originals, from 0, that `by` does not hold, or holds without any content (dead letters).
     """
 
     topic_partition: TopicPartition
@@ -81,6 +81,7 @@ class Swap:
     records: int
     digest: str = ""
     dropped: OffsetSet = field(default_factory=OffsetSet)
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
 def swap_document(swap: Swap) -> dict[str, Any]:
     """A swap in its JSON form."""
     topic, partition = swap.topic_partition
-    plain = {name: getattr(swap, name) for name in ("keys", "by", "records", "digest")}
+    plain = {name: getattr(swap, name) for name in ("keys", "by", "records", "bytes", "digest")}
     dropped = {"dropped": swap.dropped.ranges} if swap.dropped.ranges else {}
     return {"topic": topic, "partition": partition} | plain | dropped
 
@@ -248,7 +249,7 @@ def swap_document(swap: Swap) -> dict[str, Any]:
 def _swap(document: dict[str, Any]) -> Swap:
     plain = {name: document[name] for name in ("by", "records", "digest")}
     of, dropped = TopicPartition(document["topic"], document["partition"]), _offsets(document.get("dropped", ()))
-    return Swap(of, tuple(document["keys"]), **plain, dropped=dropped)
+    return Swap(of, tuple(document["keys"]), **plain, dropped=dropped, bytes=document.get("bytes", 0))
 
 
 def _erasure_document(erasure: Erasure) -> dict[str, Any]:
@@ -261,14 +262,16 @@ def _erasure(document: dict[str, Any]) -> Erasure:
     return Erasure(document["asked_at"], document["salt"], tuple(document["subjects"]), **counts)
 
 
-FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile))
+SORTED: Final = "sorted_by"
+FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile) if field.name != SORTED)
 UPLOAD: Final = tuple(field.name for field in dataclasses.fields(Upload) if field.name != "inherited")
 
 
 def file_document(file: DataFile) -> dict[str, Any]:
     """A file in its JSON form. Who began its upload is no matter of the log."""
     upload = {name: getattr(file.upload, name) for name in UPLOAD}
-    return {name: getattr(file, name) for name in FILE} | {"upload": upload}
+    order = {SORTED: file.sorted_by} if file.sorted_by else {}
+    return {name: getattr(file, name) for name in FILE} | {"upload": upload} | order
 
 
 def file_of(document: dict[str, Any]) -> DataFile:

@@ -315,15 +315,15 @@ class LogFold:
 class LiveObject:
     """An object that holds records which count, and the entry that names it, with its time.
 
-    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count. Of
-    the offsets before that as many are `erased`.
+    `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
+    `erased` are the offsets between its first and its last whose records were erased.
     """
 
     file: DataFile
     version: int
     committed_at: str
     until: int | None = None
-    erased: int = 0
+    erased: OffsetSet = field(default_factory=OffsetSet)
 
 
 def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
@@ -364,10 +364,8 @@ def group_by_file(live: Iterable[LiveObject]) -> list[dict[Role, LiveObject]]:
 
 
 def _with_erased(one: LiveObject, erased: Mapping[TopicPartition, OffsetSet]) -> LiveObject:
-    offsets = erased.get(one.file.topic_partition)
-    if offsets is None or one.until is None:
-        return one
-    return replace(one, erased=len(offsets.since(one.file.first_offset).before(one.until)))
+    offsets = erased.get(one.file.topic_partition, OffsetSet())
+    return replace(one, erased=offsets.since(one.file.first_offset).before(one.file.last_offset + 1))
 
 
 def _add_live(

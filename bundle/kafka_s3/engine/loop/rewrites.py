@@ -13,6 +13,7 @@ some are deleted. What the bucket refuses holds nothing else up.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -31,6 +32,8 @@ REST_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 DAY_MS: Final = 86_400_000
 THREADS: Final = 8
+CHECKED_MS: Final = 5_000
+"""So long a driver trusts that it still owns the log, while it deletes: whoever is held up for longer asks again."""
 _log = logging.getLogger(__name__)
 
 
@@ -156,13 +159,13 @@ class Rewrites:
 
     def _delete(self, version: int) -> int:
         """Deletes the originals of an entry; gives how many, 0 where not all of them are gone."""
-        store, key = self.log.store, self.log.paths.commit(version)
+        key = self.log.paths.commit(version)
         try:
-            entry = read_entry(store.get(key), key=key)
+            entry = read_entry(self.log.store.get(key), key=key)
             keys = originals(entry, self.log.state.replaced[version].topic_partitions)
-            self.log.check_owner(self.log.state.version)
+            owned = _Owned(self.log)
             with ThreadPool(THREADS) as pool:
-                list(pool.each(store.delete, keys))
+                list(pool.each(owned.delete, keys))
         except StorageUnavailable as error:
             _log.info("originals are deleted later", extra={"facts": {"version": version, "reason": str(error)}})
             return 0
@@ -175,6 +178,23 @@ class Rewrites:
             return 0
         _log.info("originals deleted", extra={"facts": {"version": version, "objects": len(keys)}})
         return len(keys)
+
+
+@dataclass
+class _Owned:
+    """Deletes what its driver may delete: each time it has made sure, at most `CHECKED_MS` ago, that it still owns the log."""
+
+    log: CommitLog
+    _checked_ms: int = -CHECKED_MS
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def delete(self, key: str) -> None:
+        """Raises Fenced, StorageError."""
+        with self._lock:
+            if not 0 <= self.log.clock_ms() - self._checked_ms < CHECKED_MS:
+                self.log.check_owner(self.log.state.version)
+                self._checked_ms = self.log.clock_ms()
+        self.log.store.delete(key)
 
 
 def uploads_exist(store: ObjectStore, request: CommitEntry) -> bool:

@@ -369,6 +369,7 @@ class Sink:
             skipped=entry.skipped if entry is not None else {},
             phases=self._phases.collect(),
             requests=reduce(Requests.plus, (report.requests for report in reports), Requests()),
+            fetched=tuple(one for report in reports for one in report.fetched),
         )
         self.observer.round_done(summary)
         self.observer.polled(self._backlog)

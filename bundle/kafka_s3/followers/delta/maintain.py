@@ -172,6 +172,7 @@ class MaintenanceStep(StrEnum):
     """What is done to a table."""
 
     OPTIMIZE = "optimize"
+    """Small objects are put together by the sink's log, as `kafka-s3 compact` does it."""
     VACUUM = "vacuum"
     ORIGINALS = "originals"
     """With VACUUM: also objects of the commit log that other files of the table have replaced."""
@@ -227,17 +228,20 @@ class Maintained:
         return f"version {self.after.version}, {files}; {self.deleted} of {len(self.deletable)} replaced files deleted"
 
 
-SMALL_BYTES = 64 << 20
-"""delta-rs fills files up to 100 MiB; from this size on a file is no reason to compact."""
+SMALL_BYTES = 16 << 20
+"""From this size on a file is no reason to compact: `compact.target.bytes` is 25 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """The chores of one sink's tables."""
+    """The chores of one sink's tables. `compact` puts those objects of a topic together that are named, by the sink's log, which the table
+    follows.
+    """
 
     store: ObjectStore
     log: CommitLog
     layout: TableLayout
+    compact: Callable[[str, Set[str]], None]
 
     def inspect(self, table: Table, chores: Chores, *, topic: str) -> Maintained | None:
         """What would be done, None where there is no table. Raises TableError, StorageError."""
@@ -255,14 +259,10 @@ class Maintenance:
         if MaintenanceStep.OPTIMIZE in chores.steps:
             if state.obstacles:
                 raise TableRefused(
-                    f"{table.address} has {', '.join(state.obstacles)}: delta-rs does not compact such tables."
+                    f"{table.address} has {', '.join(state.obstacles)}, so that it could not follow. {REMEDY}"
                 )
-            if self.log.load().rewritten:
-                raise TableRefused(
-                    f"{table.address} follows a log with compactions or erasures: OPTIMIZE would put its objects into files that the log "
-                    "does not know, and the table could not follow the next of them. Use kafka-s3 compact, and --no-optimize here."
-                )
-            table.compact()
+            folder = self.layout.folder(topic)
+            self.compact(topic, {f"{folder}{path}" for path in table.files()})
             table.state()
         deletable = list(self._deletable(table, chores, topic=topic))
         for key in deletable:

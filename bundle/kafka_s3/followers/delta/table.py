@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from kafka_s3.engine.task.table_guard.columns import TableColumns, read_columns
-from kafka_s3.followers.delta.planner import APP, Commit, TableFile, TablePlan, TableState
+from kafka_s3.followers.delta.planner import Commit, TableFile, TablePlan, TableState
 from kafka_s3.model.errors import PreconditionFailed, StorageError, TableRefused, TableUnavailable
 from kafka_s3.store.store import ObjectStore
 
@@ -155,17 +155,24 @@ class Table:
         except PreconditionFailed as error:
             raise TableUnavailable(f"{self.address}: another writer was faster; tried again.") from error
 
-    def compact(self) -> None:
-        """Puts small files together, without a change of data. Raises TableUnavailable where the table changed meanwhile, TableRefused."""
-        note = {"kafka-s3": self._app.removeprefix(APP), "maintenance": "optimize"}
-        with _errors(self.address):
-            self._table.optimize.compact(commit_properties=CommitProperties(custom_metadata=_metadata(note)))
-
     def checkpoint(self) -> None:
         """Sums the table's log up in one file, and deletes log files that are past the table's retention."""
         with _errors(self.address):
             self._table.create_checkpoint()
             self._table.cleanup_metadata()
+
+    def forget_history(self) -> int:
+        """Deletes what the table's log says of all versions before the one last read, which a checkpoint holds; gives how many objects.
+
+        Raises TableError, StorageError.
+        """
+        with _errors(self.address):
+            self._table.create_checkpoint()
+        found = (info.key.removeprefix(self._log) for info in self._store.list(self._log))
+        old = [name for name in found if (of := _VERSION.match(name)) is not None and int(of[0]) < self.version]
+        for name in old:
+            self._store.delete(f"{self._log}{name}")
+        return len(old)
 
     def removed(self, hours: int) -> list[str]:
         """Paths of files that are in the bucket and that the table's log removed at least so long ago, as last read; unquoted."""
@@ -263,6 +270,7 @@ REMEDY: Final = (
     "It is for other writers than delta-rs: drop that (ALTER TABLE ... DROP FEATURE, DROP CONSTRAINT), or let Spark write a table of your "
     "own with delta.writer=spark, or make this one again: kafka-s3 delta rebuild --fresh."
 )
+_VERSION: Final = re.compile(r"\d{20}(?=\.)")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -15,15 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyiceberg.table import Table as PyTable
-
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference
 from kafka_s3.followers.delta.follower import EntryFiles, files_of_log
 from kafka_s3.followers.delta.planner import Commit, TablePlanner
 from kafka_s3.followers.iceberg.bucket_io import bucket_and_key
 from kafka_s3.followers.iceberg.manifests import read_manifests
-from kafka_s3.followers.iceberg.table import MAINTENANCE, REMEDY, IcebergTable
+from kafka_s3.followers.iceberg.table import MAINTENANCE, REMEDY, IcebergTable, named_metadata
 from kafka_s3.model.errors import ObjectMissing, TableError, TableRefused
 from kafka_s3.store.store import ObjectStore
 
@@ -165,7 +163,7 @@ def tidy(
     held = table.table
     bucket, prefix = bucket_and_key(held.location_provider().new_metadata_location(""))
     there = {info.key: info for info in store(bucket).list(prefix)}
-    named = {bucket_and_key(location)[1] for location in _named(held)}
+    named = {bucket_and_key(location)[1] for location in named_metadata(held, held.metadata.snapshots)}
     unused = tuple(
         key
         for key, info in sorted(there.items())
@@ -181,11 +179,3 @@ def tidy(
     return Tidied(
         topic, len(metadata.snapshots), manifests, 0 if size is None else size.size, unused, 0 if dry_run else len(unused)
     )  # fmt: skip
-
-
-def _named(held: PyTable) -> set[str]:
-    """Every list and manifest that a snapshot of the table names, whatever branch or tag it is of."""
-    found = {one.manifest_list for one in held.metadata.snapshots}
-    return found | {
-        one.manifest_path for snapshot in held.metadata.snapshots for one in read_manifests(held.io, snapshot)
-    }

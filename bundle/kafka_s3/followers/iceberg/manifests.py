@@ -17,6 +17,8 @@ from typing import Any, Final
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO, OutputFile
 from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    DEFAULT_READ_VERSION,
     DataFile,
     DataFileContent,
     FileFormat,
@@ -40,6 +42,11 @@ from kafka_s3.followers.delta.planner import TableFile
 from kafka_s3.followers.iceberg.columns import leaves
 from kafka_s3.followers.iceberg.partitioning import from_text
 
+BOUNDS: Final = tuple(
+    place
+    for place, member in enumerate(DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields)
+    if member.name in ("lower_bounds", "upper_bounds")
+)
 MERGED: Final = 10
 FULL: Final = 200
 
@@ -117,6 +124,8 @@ class ManifestWriting:
                 entry.status = ManifestEntryStatus.DELETED if entry in found else ManifestEntryStatus.EXISTING
                 if entry in found:
                     entry.snapshot_id = self.snapshot_id
+                    for place in BOUNDS:  # values of records that may have been erased
+                        entry.data_file[place] = None
             kept.append(self._write(self.metadata.specs()[manifest.partition_spec_id], entries))
         return kept, gone
 

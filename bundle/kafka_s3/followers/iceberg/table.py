@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -187,6 +187,29 @@ class IcebergTable:
     def paths(self) -> list[str]:
         """The paths of the files in the table as last read."""
         return list(self.files())
+
+    def forget_history(self, delete: Callable[[str], None]) -> int:
+        """Takes all snapshots out of the table that no branch or tag names, and deletes the metadata that only they named, by location.
+
+        Gives how many files of metadata. Raises TableError; TableUnavailable where another writer was faster.
+        """
+        with self._errors():
+            table = self._table
+            metadata = table.metadata
+            kept = {ref.snapshot_id for ref in metadata.refs.values()}
+            old = [one for one in metadata.snapshots if one.snapshot_id not in kept]
+            unique = AssertTableUUID(uuid=metadata.table_uuid)
+            on = made(AssertRefSnapshotId, ref=MAIN_BRANCH, snapshot_id=metadata.current_snapshot_id)
+            if not old:
+                return 0
+            before, after = (
+                named_metadata(table, some) for some in (old, [one for one in metadata.snapshots if one not in old])
+            )
+            expiry = made(RemoveSnapshotsUpdate, snapshot_ids=[one.snapshot_id for one in old])
+            table.catalog.commit_table(table, (unique, on), (expiry,))
+            for location in sorted(before - after):
+                delete(location)
+            return len(before - after)
 
     def count_rows(self) -> int:
         """How many rows pyiceberg reads from the table as last read: all columns of all files, one batch in memory. Raises TableError."""
@@ -478,6 +501,14 @@ def _delete_old(table: PyTable, newer: TableMetadata) -> None:
         if one.metadata_file not in kept:
             with suppress(SinkError):
                 table.io.delete(one.metadata_file)
+
+
+def named_metadata(table: PyTable, snapshots: Iterable[Snapshot]) -> set[str]:
+    """Every list and manifest that some snapshots name."""
+    some = list(snapshots)
+    return {one.manifest_list for one in some} | {
+        one.manifest_path for snapshot in some for one in read_manifests(table.io, snapshot)
+    }
 
 
 def next_sequence_number(metadata: TableMetadata) -> int:

@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import KafkaError
 
+from kafka_s3.connect.config.librdkafka import RACK
 from kafka_s3.kafka.clients import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import library
-from kafka_s3.kafka.reader.messages import check_library, note_fetch
+from kafka_s3.kafka.reader.messages import BROKERS, check_library, note_fetch
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import keep_memory
@@ -68,7 +69,10 @@ class Consumer:
         """Connects to nothing yet. Raises SourceError where librdkafka does not take the settings, or no token can be signed."""
         self.servers = settings["bootstrap.servers"]
         tokens = token_callback(login) if login else None
-        self._fetched = np.zeros(1, np.int64)
+        self.rack = settings.get(RACK, "")
+        self._fetched = np.zeros(1 + 2 * BROKERS, np.int64)
+        self._taken: dict[int, int] = {}
+        self._racks: dict[int, str] = {}
         self.handle: int | None = _new(settings, tokens, _noting(self._fetched))
         _used[self.handle] = (tokens, self._fetched)
         library.poll_set_consumer(self.handle)
@@ -183,6 +187,37 @@ class Consumer:
         """The bytes of the last answer to a fetch, as they came."""
         return int(self._fetched[0])
 
+    def take_fetched(self) -> dict[str, int]:
+        """The bytes fetched since the last call, by the racks of the brokers that sent them; blank where they have none, or where this
+        consumer has none, and so nobody asks.
+        """
+        brokers, sums = self._fetched[1::2] - 1, self._fetched[2::2]
+        now = {int(broker): int(total) for broker, total in zip(brokers, sums, strict=True) if broker >= 0}
+        if self.rack and not now.keys() <= self._racks.keys():
+            self._racks = dict.fromkeys(now, "") | self._described_racks()
+        found = dict[str, int]()
+        for broker, total in now.items():
+            rack, more = self._racks.get(broker, ""), total - self._taken.get(broker, 0)
+            found[rack] = found.get(rack, 0) + more
+        self._taken = now
+        return {rack: more for rack, more in found.items() if more}
+
+    def _described_racks(self) -> dict[int, str]:
+        """By broker its rack; nothing where the brokers do not answer now."""
+        queue = library.queue_new(self.handle)
+        library.describe_cluster(self.handle, None, queue)
+        event = library.queue_poll(queue, int(LOOK_UP_S * 1000))
+        try:
+            if not event or library.event_error(event):
+                return {}
+            count = ctypes.c_size_t()
+            nodes = library.cluster_nodes(library.event_described_cluster(event), ctypes.byref(count))
+            return {library.node_id(one): (library.node_rack(one) or b"").decode() for one in nodes[: count.value]}
+        finally:
+            if event:
+                library.event_destroy(event)
+            library.queue_destroy(queue)
+
     def forget_complaint(self) -> None:
         """What librdkafka complained of is over: something came."""
         self.last_complaint()
@@ -265,6 +300,15 @@ def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) ->
     while len(_kept) > KEPT:
         _kept.popitem(last=False)[1].close()
     return consumer
+
+
+def take_fetched() -> dict[tuple[str, str], int]:
+    """What the process's consumers have fetched since the last call, in bytes, by their own rack and those of the brokers."""
+    found = dict[tuple[str, str], int]()
+    for consumer in _kept.values() if _owner == [os.getpid()] else ():
+        for rack, fetched in consumer.take_fetched().items():
+            found[consumer.rack, rack] = found.get((consumer.rack, rack), 0) + fetched
+    return found
 
 
 def abandon_consumers() -> None:

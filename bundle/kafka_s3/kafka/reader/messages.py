@@ -57,6 +57,8 @@ _NEAR: Final = 4096
 """Two records that lie so close in memory are of the same batch; between them are the headers of the first."""
 _SAMPLE_BYTES: Final = 4 << 20
 """So much of headers is parsed to learn how large they are: librdkafka copies what it parses."""
+BROKERS: Final = 512
+"""So many brokers' bytes are counted; those of further ones are not."""
 _FETCH: Final = 1
 """The number of the request in Kafka's protocol."""
 
@@ -250,10 +252,18 @@ def copy_named_headers(messages, at, rows, name, ends, data, valid):  # type: ig
 
 
 @compiled_callback("int32(voidptr, int32, voidptr, int32, int16, int16, int32, int64, int64, int32, CPointer(int64))")
-def note_fetch(_client, _socket, _broker, _id, request, _version, _number, size, _time, _error, noted):  # type: ignore[no-untyped-def]
-    """Notes at the address `noted` how large the last answer to a fetch was: an interceptor of responses, on librdkafka's threads."""
+def note_fetch(_client, _socket, _name, broker, request, _version, _number, size, _time, _error, noted):  # type: ignore[no-untyped-def]
+    """Notes at the address `noted` how large the last answer to a fetch was, and adds it to what that broker has sent: an interceptor of
+    responses, on librdkafka's threads, one for each broker. Behind the size are pairs, of a broker's number plus 1 (0: free) and its bytes.
+    """
     if request == _FETCH:
         noted[0] = size
+        for pair in range(1, 2 * BROKERS, 2):
+            if noted[pair] == 0:
+                noted[pair] = broker + 1
+            if noted[pair] == broker + 1:
+                noted[pair + 1] += size
+                break
     return 0
 
 

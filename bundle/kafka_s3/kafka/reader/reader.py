@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -37,6 +38,7 @@ from kafka_s3.kafka.reader.settings import (
     note_weight,
     reading_settings,
 )
+from kafka_s3.kafka.zone import with_rack
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import OffsetRange
 
@@ -97,7 +99,12 @@ class RangeReader:
 
     def _consumer(self, limits: Pace) -> Consumer:
         login = iam_login(self.bootstrap_servers, self.properties)
-        return kept_consumer(reading_settings(self.bootstrap_servers, self.properties, limits), login)
+        return kept_consumer(reading_settings(self.bootstrap_servers, self._located, limits), login)
+
+    @cached_property
+    def _located(self) -> dict[str, str]:
+        """The properties with this machine's rack, where it is to be found out."""
+        return with_rack(self.bootstrap_servers, self.properties)
 
     def _together(self, wave: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Iterator[pa.RecordBatch]]]:
         known = [weight.pace(AT_A_TIME) for wanted in wave if (weight := self._weight(wanted))]

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from kafka_s3.connect.config.jaas import IAM_MECHANISM
+from kafka_s3.connect.config.librdkafka import AUTO_RACK, RACK
 from kafka_s3.connect.config.options.client import CONSUMER
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, resolved
 from kafka_s3.engine.loop.topics import names_like
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.zone import VARIABLE, Zone, own_zone
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, PreconditionFailed, Problem, SourceError, StorageError
 from kafka_s3.model.files import Upload
 from kafka_s3.model.offsets import TopicPartition
@@ -330,6 +332,8 @@ def check_kafka(settings: Settings, brokers: KafkaBrokers) -> Iterator[CheckResu
         yield KAFKA.failed("brokers", str(error))
         return
     yield KAFKA.ok("brokers", f"cluster {cluster} at {settings.text('kafka.bootstrap.servers')}")
+    if settings.optional_text(f"{CONSUMER}{RACK}") == AUTO_RACK:
+        yield _zone(own_zone(), brokers.racks())
     if not names:
         regex = settings.text("topics.regex")
         yield KAFKA.warning(
@@ -341,6 +345,24 @@ def check_kafka(settings: Settings, brokers: KafkaBrokers) -> Iterator[CheckResu
         yield _group(settings, brokers)
     if settings.text("errors.deadletterqueue.topic.name"):
         yield _dead_letters(settings, brokers)
+
+
+def _zone(zone: Zone | None, racks: Mapping[int, str]) -> CheckResult:
+    """Whether this machine's zone is a rack of the brokers; each task's machine is asked when it reads."""
+    tried, known = "zone of this machine", sorted({rack for rack in racks.values() if rack})
+    if zone is None:
+        remedy = f"Set the variable {VARIABLE}, or let its tasks reach AWS's instance metadata (from a container: a hop limit of 2)."
+        return KAFKA.warning(
+            tried, "nothing says it: tasks here read from the leaders, in whatever zone those are.", remedy
+        )
+    name = zone.rack_among(known)
+    if name not in known:
+        racks_of = f"their racks are {', '.join(known)}" if known else "they have none (broker.rack)"
+        detail = f"{' or '.join(zone.names)}, by {zone.source}, is the rack of no broker: {racks_of}. Tasks here read from the leaders."
+        return KAFKA.warning(
+            tried, detail, f"Give the brokers racks by that name, or set the variable {VARIABLE} to one of theirs."
+        )
+    return KAFKA.ok(tried, f"{name}, by {zone.source}; brokers' racks: {', '.join(known)}")
 
 
 def _topic(settings: Settings, brokers: KafkaBrokers, name: str, *, topic: Topic | None) -> Iterator[CheckResult]:

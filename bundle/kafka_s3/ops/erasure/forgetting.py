@@ -44,7 +44,7 @@ from kafka_s3.objects.merging import MergeRefused
 from kafka_s3.ops.erasure.search import NONE, Found, Match, Search, live_files
 from kafka_s3.ops.erasure.subjects import Subjects
 from kafka_s3.ops.kafka_records import KafkaRecords
-from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, who
+from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, check_topics, who
 from kafka_s3.run.wiring.delta import written_by_spark
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
@@ -120,7 +120,7 @@ class Forgetting:
             )
 
     def search(self) -> Searched:
-        """Where the records are. Raises LogDamaged, StorageError, KafkaUnavailable, NotReady."""
+        """Where the records are. Raises LogDamaged, StorageError, KafkaUnavailable, NotReady, ConfigError for an unknown topic."""
         entries, state = list(self.log.entries()), LogState()
         if entries and entries[-1].waiting:
             raise NotReady(
@@ -128,6 +128,7 @@ class Forgetting:
             )
         for entry in entries:
             state = state.after(entry)
+        check_topics(self.topics, entries)
         live = live_objects(entries)
         files, letters = live_files(live.values(), state.erased, self.topics)
         most = self.settings.number("writer.memory.bytes") // 4
@@ -268,7 +269,8 @@ class Forgetting:
         else:
             made, dropped = _without(compactor, match, original, content)
             records = original.records - len(dropped)
-        swap = Swap(original.topic_partition, (original.key,), "", original.records, dropped=dropped)
+        tp = original.topic_partition
+        swap = Swap(tp, (original.key,), "", original.records, dropped=dropped, bytes=original.bytes)
         if not records:
             return None, swap
         key = compactor.key_of([original], rewrite)

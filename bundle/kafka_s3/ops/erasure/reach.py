@@ -26,11 +26,14 @@ class Unreached:
     commands: tuple[str, ...] = ()
 
 
-def unreached(settings: Settings, searched: Searched, *, topics: Sequence[str], now_ms: int) -> list[Unreached]:
-    """All such places of one sink."""
+def unreached(
+    settings: Settings, searched: Searched, *, topics: Sequence[str], now_ms: int, purged: bool = False
+) -> list[Unreached]:
+    """All such places of one sink; `purged`: the history of its tables goes, too."""
     return [
         *_of_bucket(settings, searched, now_ms),
-        *_of_tables(settings),
+        *([] if purged else _of_tables(settings)),
+        *_of_state_tables(settings),
         *_of_search(settings, searched),
         *_of_kafka(settings, searched, topics),
         Unreached(
@@ -65,18 +68,28 @@ def _of_bucket(settings: Settings, searched: Searched, now_ms: int) -> Iterator[
 
 def _of_tables(settings: Settings) -> Iterator[Unreached]:
     """What tables keep of objects that are in them no more: the smallest and the largest value of each column."""
-    name = shlex.quote(settings.name)
     if settings.flag("delta.enable"):
         yield Unreached(
             "Delta's own logs: the smallest and the largest values of the columns of replaced files, until the table's retention "
-            "(delta.logRetentionDuration, 30 days) is over. Sooner: stop the sink and rebuild the tables, without a history.",
-            (f"kafka-s3 delta rebuild {name} --fresh",),
+            "(delta.logRetentionDuration, 30 days) is over. This command with --purge deletes them, and with them all earlier versions of "
+            "the tables."
         )
     if settings.flag("iceberg.enable"):
         yield Unreached(
-            "Metadata of Iceberg tables: the same bounds, as long as a snapshot names the replaced files (the newest 100). Sooner: drop "
-            "the table in its catalog, without PURGE, let the sink make it again, and a day later delete what no snapshot names.",
-            (f"kafka-s3 iceberg maintain {name}",),
+            "Metadata of Iceberg tables: the same bounds, as long as a snapshot names the replaced files (the newest 100). This command "
+            "with --purge deletes all snapshots but those that a branch or a tag names."
+        )
+
+
+def _of_state_tables(settings: Settings) -> Iterator[Unreached]:
+    """Copies of the newest value of every key, which Spark keeps."""
+    if settings.flag("state.enable"):
+        table = settings.text("state.table")
+        old = "expire_snapshots" if settings.text("state.table.format") == "iceberg" else "VACUUM"
+        yield Unreached(
+            f"State tables, {table}: they hold copies. Their next merge makes their rows again from the objects that are left, or this "
+            f"command now; then let Spark delete the files of earlier versions, of the tables __deleted, too, once they may go ({old}):",
+            (f"kafka-s3 state rebuild {shlex.quote(settings.name)}",),
         )
 
 

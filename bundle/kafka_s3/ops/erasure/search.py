@@ -52,9 +52,9 @@ class LiveFile:
 
     @property
     def offsets(self) -> np.ndarray | None:
-        """The offset of each row; None where its records do not fill its offsets."""
+        """The offset of each row; None where its records do not fill its offsets in their order."""
         file = self.facts
-        if file.last_offset - file.first_offset + 1 - len(self.erased) != file.records:
+        if file.sorted_by or file.last_offset - file.first_offset + 1 - len(self.erased) != file.records:
             return None
         span = np.arange(file.first_offset, file.last_offset + 1)
         return span[~self.erased.mask(span)]

@@ -288,7 +288,7 @@ def _of_letter(account: Account) -> Answer:
 
 def _is_sure(files: Sequence[DataFile], offset: int) -> bool:
     """Whether the log alone says which object has the offset: one whose records fill its offsets."""
-    return any(file.records == file.last_offset - file.first_offset + 1 for file in counted(files))
+    return any(file.dense for file in counted(files))
 
 
 def _chosen(files: Sequence[DataFile], verdict: Verdict) -> tuple[DataFile, ...]:

@@ -32,7 +32,7 @@ class StoredFile:
     """The records of one file: an object of values, and those of keys and headers beside it; without values they are tombstones.
 
     `records` None: nothing but the object itself knows. Rows `[skip, until)` are wanted (None: to the end). `timestamp` is that of all its
-    records, epoch ms, None where they have different ones, or where it is not known.
+    records, epoch ms, None where they have different ones, or where it is not known. `in_order`: as their offsets are.
     """
 
     topic_partition: TopicPartition
@@ -45,6 +45,7 @@ class StoredFile:
     max_timestamp: int | None = None
     skip: int = 0
     until: int | None = None
+    in_order: bool = True
 
     @property
     def name(self) -> str:
@@ -58,8 +59,10 @@ class StoredFile:
 
     @property
     def dense(self) -> bool:
-        """Whether its records fill its offsets, so that each row's offset is known."""
-        return self.last_offset is not None and self.records == self.last_offset - self.first_offset + 1
+        """Whether its records fill its offsets in their order, so that each row's offset is known."""
+        return (
+            self.in_order and self.last_offset is not None and self.records == self.last_offset - self.first_offset + 1
+        )
 
     @property
     def wanted(self) -> int | None:
@@ -94,13 +97,23 @@ class RowReading:
     metadata: bool
 
     def messages(self, store: ObjectStore, file: StoredFile) -> Iterator[Message]:
-        """The wanted records of a file, in order. Raises ObjectUnreadable, also where sidecars or the log count others; StorageError."""
+        """The wanted records of a file, in order: sorted rows in that of the offsets that their metadata have, if they have some.
+
+        Raises ObjectUnreadable, also where sidecars or the log count others; StorageError.
+        """
+        rows = self._rows(store, file)
+        if self.metadata and not file.in_order:
+            rows = iter(sorted(rows, key=lambda found: _offset(found[Role.VALUE])))
+        for row, found in enumerate(rows):
+            if file.skip <= row and (file.until is None or row < file.until):
+                yield self._message(file, found, row)
+
+    def _rows(self, store: ObjectStore, file: StoredFile) -> Iterator[dict[Role, Any]]:
         columns = {
             role: rows_of(store, part, separator=self.separator, framing=self.framing)
             for role, part in file.parts.items()
         }
-        row = 0
-        while True:
+        for row in count():
             found = {role: next(rows, _END) for role, rows in columns.items()}
             ended = [role for role, one in found.items() if one is _END]
             if ended:
@@ -110,9 +123,7 @@ class RowReading:
                         "kafka-s3 verify says what is wrong."
                     )
                 return
-            if file.skip <= row and (file.until is None or row < file.until):
-                yield self._message(file, found, row)
-            row += 1
+            yield found
 
     def _message(self, file: StoredFile, found: dict[Role, Any], row: int) -> Message:
         row_value, part = found.get(Role.VALUE), file.parts.get(Role.VALUE)
@@ -173,6 +184,12 @@ def _metadata(value: Any) -> tuple[Any, dict[str, Any] | None]:
     if not isinstance(value, dict) or FIELD not in value:
         return value, None
     return {name: one for name, one in value.items() if name != FIELD}, value[FIELD]
+
+
+def _offset(value: Any) -> int:
+    """The offset in the metadata of a record; of one without any, one before all others."""
+    kept = _metadata(value)[1]
+    return -1 if kept is None else int(kept["offset"])
 
 
 def _inner(row: Any, role: Role, form: str) -> Any:
@@ -397,7 +414,7 @@ def _packed(file: StoredFile) -> bytes:
     parts = [(role.value, part.key, part.size, part.format) for role, part in file.parts.items()]
     return marshal.dumps((
         file.first_offset, file.folder, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
-        file.until,
+        file.until, file.in_order,
     ))  # fmt: skip
 
 
@@ -453,7 +470,7 @@ def _grouped(objects: Iterable[DataFile]) -> Iterable[StoredFile]:
             (file.topic_partition, folder, file.encoded_partition, file.first_offset),
             StoredFile(
                 file.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
-                file.max_timestamp,
+                file.max_timestamp, in_order=not file.sorted_by,
             ),
         )  # fmt: skip
         found.parts[file.role] = StoredObject(file.key, file.bytes, file.format)

@@ -12,7 +12,7 @@ from kafka_s3.model import errors
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import ConfigError, SinkError
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
-from kafka_s3.model.tasks import OpenState, Tail, TaskFailure, TaskOutcome, TaskReport
+from kafka_s3.model.tasks import Fetched, OpenState, Tail, TaskFailure, TaskOutcome, TaskReport
 from kafka_s3.model.timing import Durations, Requests
 
 FAILED: Final = "failed"
@@ -56,6 +56,7 @@ def _report(document: dict[str, Any]) -> TaskReport:
             "letter": None if letter is None else _letter(letter),
             "state": None if state is None else OpenState(**state),
             "requests": _requests(document["requests"]),
+            "fetched": tuple(Fetched(**one) for one in document["fetched"]),
         }
     )
 

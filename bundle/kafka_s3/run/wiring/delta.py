@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import quote
@@ -24,7 +24,7 @@ from kafka_s3.followers.delta.follower import (
     ZeroCopy,
 )
 from kafka_s3.followers.delta.planner import APP, TableLayout, TablePlanner
-from kafka_s3.model.errors import ConfigError, Problem, TableError
+from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -32,7 +32,6 @@ from kafka_s3.store.s3 import RustOptions, S3Store
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.followers.delta.maintain import Chores, Maintained
     from kafka_s3.followers.delta.table import Table
 
     Tables: TypeAlias = Callable[[str], Table]
@@ -117,27 +116,6 @@ def why_not_maintained(settings: Settings) -> str | None:
 def topics_of_tables(settings: Settings) -> list[str]:
     """The topics that have objects for a table, by the sink's log."""
     return topics_with_tables(_log_of(settings, S3Store(store_options(settings))))
-
-
-def maintain_tables(
-    settings: Settings, chores: Chores, *, topics: Sequence[str] | None = None, dry_run: bool
-) -> Iterator[tuple[str, Maintained | TableError | None]]:
-    """Maintains each topic's table, or only looks at it: what was done, None where there is no table yet, or what kept it from that.
-
-    `topics` None are all that have objects for one.
-    """
-    from kafka_s3.followers.delta.maintain import Maintenance
-
-    store = S3Store(store_options(settings))
-    log = _log_of(settings, store)
-    table, work = tables_of(settings, store), Maintenance(store, log, table_layout(settings))
-    for topic in topics_with_tables(log) if topics is None else topics:
-        done: Maintained | TableError | None
-        try:
-            done = (work.inspect if dry_run else work.run)(table(topic), chores, topic=topic)
-        except TableError as error:
-            done = error
-        yield topic, done
 
 
 def _log_of(settings: Settings, store: ObjectStore) -> CommitLog:

@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.followers.delta.maintain import Chores, Maintenance, MaintenanceStep, is_original
-from kafka_s3.run.wiring.delta import table_layout, tables_of
+from kafka_s3.followers.delta.maintain import Chores, Maintained, MaintenanceStep, is_original
+from kafka_s3.ops.table_chores import maintenance_of
+from kafka_s3.run.wiring.delta import tables_of
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.services.followers.delta.shell import Shell, kinds
 from tests.support.configurations import FIELD
@@ -41,16 +42,24 @@ def keys(world: TableWorld, prefix: str = "") -> set[str]:
     return {info.key for info in world.store.list(prefix) if "/_delta_log/" not in info.key}
 
 
-def maintain(world: TableWorld, *steps: MaintenanceStep, hours: int = 0):  # type: ignore[no-untyped-def]
+def maintain(world: TableWorld, *steps: MaintenanceStep, hours: int = 0) -> Maintained:
+    """By a command, after the driver has ended."""
+    world.now += 3 * 60_000
     table = tables_of(world.settings, world.store)("orders")
-    work = Maintenance(world.store, world.log(), table_layout(world.settings))
-    return work.run(table, Chores(frozenset(steps), hours), topic="orders")
+    work = maintenance_of(world.settings, world.store, clock_ms=lambda: world.now, warn=pytest.fail)
+    done = work.run(table, Chores(frozenset(steps), hours), topic="orders")
+    assert done is not None
+    return done
 
 
-def test_small_files_become_large_ones_without_a_change_of_data_and_the_sink_goes_on(
+def optimize_as_others_do(world: TableWorld) -> None:
+    world.table().optimize.compact()
+
+
+def test_small_files_become_large_ones_by_the_log_without_a_change_of_data_and_the_sink_goes_on(
     world: TableWorld, shell: Shell
 ) -> None:
-    before, rows = keys(world), world.rows()
+    before, rows = keys(world, "topics/"), world.rows()
     code, text = shell("maintain")
     assert code == 0, text
     assert re.search(r"small files\W+6\W+0\W", text), text
@@ -58,8 +67,12 @@ def test_small_files_become_large_ones_without_a_change_of_data_and_the_sink_goe
     changes = [one[kind] for one in world.actions(1) for kind in ("add", "remove") if kind in one]
     assert len(changes) == 8
     assert not any(one["dataChange"] for one in changes)
-    assert before < keys(world)
+    assert len(keys(world, "topics/") - before) == 2
+    assert len(world.table().file_uris()) == 2
+    (entry,) = [one for one in world.log().entries() if one.swaps]
+    assert sorted(len(swap.keys) for swap in entry.swaps) == [3, 3]
     assert kinds(shell) == []
+    world.start()
     verified = CliRunner().invoke(app, ["verify", str(shell.path), "--no-kafka", "--no-progress"])
     assert verified.exit_code == 0, verified.output
     world.add({"n": 7, "d": "x"})
@@ -73,7 +86,8 @@ def test_small_files_become_large_ones_without_a_change_of_data_and_the_sink_goe
 def test_originals_that_were_vacuumed_are_not_written_again_by_a_start(world: TableWorld) -> None:
     world.add({"n": 7, "d": "x"})
     assert world.sink.poll_and_commit()
-    maintain(world, MaintenanceStep.OPTIMIZE, MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS)
+    optimize_as_others_do(world)
+    maintain(world, MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS)
     left = keys(world, "topics/")
     assert len(left) == 2  # of seven objects, one of them the last entry's
     world.start()
@@ -110,11 +124,12 @@ def test_vacuum_deletes_what_other_writers_made_and_keeps_every_object_of_the_lo
     for key in strangers:
         world.store.put(key, b"stranger")
     upload = world.store.create_upload("topics/orders/d=x/orders+0+0000000009.snappy.parquet")
-    maintain(world, MaintenanceStep.OPTIMIZE)
+    optimize_as_others_do(world)
     compacted = keys(world) - objects - strangers
     world.add(*({"n": n, "d": "x"} for n in (7, 8)))
     assert world.sink.poll_and_commit()
-    assert shell("maintain", "--vacuum", "0")[0] == 0  # replaces one of the compacted files
+    optimize_as_others_do(world)  # replaces one of the compacted files
+    assert shell("maintain", "--vacuum", "0", "--no-optimize")[0] == 0
     left = keys(world)
     assert objects | strangers <= left
     assert len(compacted - left) == 1
@@ -127,7 +142,7 @@ def test_vacuum_deletes_what_other_writers_made_and_keeps_every_object_of_the_lo
 
 def test_originals_go_only_when_asked_for_and_only_those_that_were_replaced(world: TableWorld, shell: Shell) -> None:
     state = keys(world, "_kafka_s3/")
-    maintain(world, MaintenanceStep.OPTIMIZE)
+    optimize_as_others_do(world)
     world.add({"n": 7, "d": "new"})
     assert world.sink.poll_and_commit()
     code, text = shell("maintain", "--vacuum", "0", "--originals", "--dry-run", "--no-optimize")
@@ -146,7 +161,7 @@ def test_originals_go_only_when_asked_for_and_only_those_that_were_replaced(worl
 
 
 def test_replaced_files_are_kept_for_the_hours_that_were_asked_for(world: TableWorld) -> None:
-    maintain(world, MaintenanceStep.OPTIMIZE)
+    optimize_as_others_do(world)
     before = keys(world)
     done = maintain(world, MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS, hours=1)
     assert done.deletable == ()

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from typer.testing import CliRunner
 
+from kafka_s3.cli.main import app
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.followers.delta import follower
-from kafka_s3.followers.delta.maintain import Chores, Maintenance, MaintenanceStep, check_table, rebuild
-from kafka_s3.model.errors import TableRefused
+from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep, check_table, rebuild
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
-from kafka_s3.run.wiring.delta import intake_of, table_layout, tables_of
+from kafka_s3.ops.table_chores import maintenance_of
+from kafka_s3.run.wiring.delta import intake_of, tables_of
 from kafka_s3.store.faults import Moment
 from kafka_s3.testing.services.s3 import EmbeddedS3
+from tests.services.followers.delta.shell import Shell
 from tests.support.deaths import Died, strikes
 from tests.support.delta_world import TableWorld
 from tests.support.memory_world import ORDERS
@@ -139,18 +148,23 @@ def test_a_table_that_is_switched_on_behind_a_compaction_is_made_in_steps_that_c
     assert world.warnings.texts == []
 
 
-def test_optimize_is_refused_where_the_log_compacts_and_the_other_chores_are_done(world: TableWorld) -> None:
-    ask_for_compaction(world, world.store)
-    later(world)
-    work = Maintenance(world.store, world.log(), table_layout(world.settings))
+def test_optimize_is_a_compaction_by_the_log_of_what_the_table_holds(world: TableWorld) -> None:
+    world.table().optimize.compact()  # what others have put together stays theirs
+    more(world, 10)
+    world.now += 3 * MINUTE_MS  # the driver is gone
+    work = maintenance_of(world.settings, world.store, clock_ms=lambda: world.now, warn=pytest.fail)
     table = tables_of(world.settings, world.store)("orders")
-    with pytest.raises(TableRefused, match="Use kafka-s3 compact, and --no-optimize here"):
-        work.run(table, Chores({MaintenanceStep.OPTIMIZE, MaintenanceStep.VACUUM}, 0), topic="orders")
-    done = work.run(table, Chores({MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS}, 0), topic="orders")
+    done = work.run(table, Chores({MaintenanceStep.OPTIMIZE}, 0), topic="orders")
     assert done is not None
-    assert done.deleted == 3
+    assert (done.before.files, done.after.files) == (3, 2)
+    (entry,) = rewrites(world)
+    assert [len(swap.keys) for swap in entry.swaps] == [2]
+    assert numbers(world) == list(range(10))
+    world.run()
+    more(world, 12)
     later(world, GRACE_MS)
-    assert_agrees(world, 6)
+    assert numbers(world) == list(range(12))
+    assert world.warnings.texts == []
 
 
 def test_forgotten_records_leave_the_table_in_a_version_that_changes_data(world: TableWorld) -> None:
@@ -162,6 +176,46 @@ def test_forgotten_records_leave_the_table_in_a_version_that_changes_data(world:
     assert sorted(changes(world, world.table().version())) == [("add", True), ("remove", True)]
     later(world, GRACE_MS)
     assert len(parquet(world)) == 3
+
+
+def table_log(world: TableWorld) -> bytes:
+    found = [info.key for info in world.store.list("topics/orders/_delta_log/")]
+    texts = [world.store.get(key) for key in found if key.endswith(".json")]
+    rows = [pq.read_table(BytesIO(world.store.get(key))).to_pylist() for key in found if key.endswith(".parquet")]
+    return b"".join(texts) + repr(rows).encode()
+
+
+def test_purged_history_keeps_no_value_of_what_was_erased_and_the_sink_goes_on(
+    world: TableWorld, tmp_path: Path
+) -> None:
+    world.add({"n": 100, "who": "somebody"}, {"n": 101, "who": "somebody"})
+    assert world.sink.poll_and_commit()
+    path = str(Shell(tmp_path, world).path)
+
+    def forget(*words: str) -> dict[str, Any]:
+        done = CliRunner().invoke(
+            app, ["forget", path, "--where", "who = somebody", "--output", "json", "--yes", *words]
+        )
+        assert done.exit_code == 0, done.output
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    assert forget("--purge", "--dry-run")["purged"] == []
+    assert forget()["records"] == 2
+    assert numbers(world) == list(range(6))
+    version = world.table().version()
+    assert b"somebody" in table_log(world)
+    again = forget("--purge")
+    assert (again["records"], len(again["purged"])) == (0, 1)
+    assert again["purged"][0]["objects"] > 0
+    assert not any("Delta's own logs" in one["what"] for one in again["out_of_reach"])
+    assert b"somebody" not in table_log(world)
+    with pytest.raises(DeltaError):
+        DeltaTable(world.address(), version=version - 1, storage_options=world.storage_options())
+    world.run()
+    more(world, 10)
+    assert numbers(world) == [0, 1, 2, 3, 4, 5, 8, 9]
+    assert world.warnings.texts == []
 
 
 def test_a_file_of_which_nothing_is_left_goes_out_of_the_table(world: TableWorld) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kafka_s3.cli.configuration import lines
@@ -66,6 +68,16 @@ def test_each_class_that_runs_is_described_with_the_keys_that_it_requires(java: 
     assert ("value.converter" in found.required()) is (java not in (SUCCESSOR, "S3_SINK"))
 
 
+NO_JAVA = "No Java class is loaded: "
+
+
+def remedy_of(key: str, java: str) -> str:
+    given = {**BASE, "flush.size": "1", "transforms": "a", "predicates": "p", key: java}
+    (remedy,) = (one.remedy for one in validate(given).problems if one.key == key and one.value == java)
+    return remedy
+
+
+@pytest.mark.parametrize("name", ["Mine", "MyFieldPartitioner", "FieldPartitioner", "JsonFormat", "MaskField$Value"])
 @pytest.mark.parametrize(
     ("key", "group"),
     [
@@ -74,15 +86,25 @@ def test_each_class_that_runs_is_described_with_the_keys_that_it_requires(java: 
         ("transforms.a.type", "transforms"),
     ],
 )
-def test_a_java_class_of_ones_own_is_refused_with_the_way_of_entry_points(key: str, group: str) -> None:
-    problems = validate({**BASE, "flush.size": "1", "transforms": "a", key: "com.acme.Mine"}).problems
-    (remedy,) = (one.remedy for one in problems if one.key == key and one.value == "com.acme.Mine")
+def test_a_java_class_of_ones_own_is_refused_with_the_way_of_entry_points(key: str, group: str, name: str) -> None:
+    """Also where it is called like one of the original's."""
     page = f"docs/own-{group}.md"
-    assert (
-        f"No Java class is loaded: write your own in Python, and name it by its entry point of kafka_s3.{group} ({page})."
-        in remedy
-    )
+    way = f"{NO_JAVA}write your own in Python, and name it by its entry point of kafka_s3.{group} ({page})."
+    assert remedy_of(key, f"com.acme.{name}").endswith(way)
     assert (ROOT / page).exists()
+
+
+@pytest.mark.parametrize("key", ["value.converter", "timestamp.extractor", "predicates.p.type"])
+def test_where_no_package_adds_any_the_way_is_a_transform(key: str) -> None:
+    assert re.search(
+        rf"{NO_JAVA}.*a transform of your own \(docs/own-transforms\.md\)", remedy_of(key, "com.acme.Mine")
+    )
+
+
+def test_a_misspelt_class_of_the_original_is_none_of_ones_own() -> None:
+    remedy = remedy_of("partitioner.class", "io.confluent.connect.storage.partitioner.FieldPartitoner")
+    assert "Did you mean FieldPartitioner?" in remedy
+    assert NO_JAVA not in remedy
 
 
 def test_a_connector_is_found_by_its_class_and_others_are_not() -> None:

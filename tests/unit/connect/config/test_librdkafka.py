@@ -253,6 +253,23 @@ def test_settings_of_the_java_consumers_reading_stay_with_spark() -> None:
     assert reading_properties(properties(java), KafkaClasses.PLAIN) == java
 
 
+def test_only_tasks_find_out_their_rack() -> None:
+    assert translated({"client.rack": "auto"}) == {}
+    assert reading_properties(properties({"client.rack": "auto"}), KafkaClasses.PLAIN) == {}
+    assert reading_properties(properties({"client.rack": "b"}), KafkaClasses.PLAIN) == {"client.rack": "b"}
+
+
+@pytest.mark.parametrize(("key", "value"), [("kafka.reader", "spark"), ("tasks.run.on", "driver")])
+def test_where_spark_reads_no_rack_can_be_found_out(key: str, value: str) -> None:
+    def problems(rack: str, **more: str) -> list[str]:
+        name = "consumer.override.client.rack"
+        return [str(one) for one in validate({**BASE, name: rack, **more}).problems if one.key == name]
+
+    (found,) = problems("auto", **{key: value})
+    assert f"With {key}={value} Spark's consumers do" in found
+    assert problems("b", **{key: value}) == problems("auto") == []
+
+
 @pytest.mark.parametrize(("worker", "name", "says"), [
     ({"ssl.truststore.location": "/t.jks"}, "ssl.truststore.location", "keytool -list -rfc"),
     ({"ssl.truststore.location": "/t.jks", "ssl.truststore.type": "JKS"}, "ssl.truststore.type", "keytool -list -rfc"),

@@ -16,6 +16,8 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.text import Secret
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3.testing.sink_run import RunSink
+from tests.support.configurations import TIME
 from tests.support.entry_points import install
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
 
@@ -244,3 +246,35 @@ def test_the_catalog_describes_a_plugin_by_its_name(installs: Installs) -> None:
         ("acme.prefix", False),
         ("acme.signing.secret", False),
     ]
+
+
+DECODER = """
+from dataclasses import replace
+from kafka_s3 import options
+
+@options()
+class ByHash:
+    def __init__(self, settings):
+        pass
+
+    def apply(self, record):
+        number, at = record.value.decode().split(" ", 1)
+        value = {"n": int(number), "at": at}
+        return replace(record, value=value, value_schema=None) if value["n"] else None
+"""
+
+
+def test_what_a_java_class_of_ones_own_did_for_converters_times_and_predicates_a_transform_does(
+    installs: Installs, run_sink: RunSink
+) -> None:
+    """As the refusals of such classes say."""
+    installs(DECODER, "kafka_s3.transforms", "decode")
+    config = {
+        **BASE, **TIME, "path.format": "'year'=YYYY", "timestamp.extractor": "RecordField", "timestamp.field": "at", "flush.size": "9",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter", "transforms": "t", "transforms.t.type": "decode",
+    }  # fmt: skip
+    made = run_sink(config, {"orders": [b"0 never", b"1 2025-01-01T00:00:00Z"]})
+    assert made.objects == {
+        "topics/orders/year=2025/orders+0+0000000001.json": b'{"n":1,"at":"2025-01-01T00:00:00Z"}\n'
+    }
+    assert made.dead_letters == ()

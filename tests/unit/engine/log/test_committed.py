@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.engine.log.committed import committed_files, complete_through, last_committed_by
+from kafka_s3.engine.log.committed import committed_files, complete_through, entries_between, last_committed_by
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, Swap, WaitingFile
 from kafka_s3.engine.log.fold import UNPUBLISHED
 from kafka_s3.engine.log.log import CommitLog, mark_published
@@ -131,3 +131,16 @@ def test_the_last_entry_of_a_time_is_found(count: int, minute: int) -> None:
     log = log_of(*(entry(version, until=version) for version in range(count)))
     found = last_committed_by(log, BEGIN + timedelta(minutes=minute, seconds=30), until=count - 1)
     assert found == min(max(minute, -1), count - 1)
+
+
+def test_a_log_without_entries_is_complete_through_none() -> None:
+    log = CommitLog(MemoryStore(), StatePaths("_kafka_s3", "sink"), clock_ms=lambda: 0)
+    log.load()
+    assert complete_through(log) == -1
+
+
+def test_a_stretch_beyond_the_end_of_a_log_is_named_with_what_is_missing() -> None:
+    log = log_of(entry(0), entry(1))
+    assert [one.version for one in entries_between(log, 0, 1)] == [0, 1]
+    with pytest.raises(LogDamaged, match="end before entry 2"):
+        list(entries_between(log, 0, 3))

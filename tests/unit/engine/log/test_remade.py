@@ -76,3 +76,20 @@ def test_of_two_drivers_the_one_that_was_first_counts() -> None:
     assert agree_on_remade(store, paths, entry, made=[theirs]) == [theirs]
     assert agree_on_remade(store, paths, entry, made=[ours]) == [theirs]
     assert list(store.uploads) == [theirs.upload.id]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+def test_an_object_made_again_whose_completion_fails_appears_with_the_next_try(compression: str) -> None:
+    """Without compression its bytes are those of before, so that no entry names its upload: it ends with the try."""
+    world = World(KEPT | {"s3.compression.type": compression})
+    world.start([failure("complete_upload", 2)])
+    for first in (0, 3, 6):
+        world.add(range(first, first + 3))
+        if first < 6:
+            world.sink.poll_and_commit()
+    for upload_id, upload in list(world.store.uploads.items()):
+        world.store.abort_upload(upload.key, upload_id)
+    while not world.numbers():
+        world.sink.poll_and_commit()
+    assert_as_counted(world)
+    assert not world.store.uploads

@@ -13,14 +13,13 @@ from collections.abc import Mapping
 import pytest
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.fold import LiveObject, live_objects
+from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.rewrites import ask_for_rewrite
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.erasure.forgetting import Forgetting, NotReady
 from kafka_s3.ops.erasure.subjects import subjects_of
 from tests.support.interleaving import Process
-from tests.support.memory_world import rows
 from tests.support.verifying import MemoryCluster
 from tests.unit.engine.loop.test_interleavings import GOOD, one_at_a_time, settings_with
 from tests.unit.engine.loop.test_rewrites_interleaved import (
@@ -30,7 +29,7 @@ from tests.unit.engine.loop.test_rewrites_interleaved import (
 )
 
 __all__ = ["one_at_a_time", "one_request_at_a_time"]
-SOME, MANY, CHUNK = 12, 612, 100
+SOME, MANY, CHUNK = 8, 608, 100
 SEEDS = range(int(os.environ.get("KAFKA_S3_SEEDS", SOME)))
 
 
@@ -78,14 +77,6 @@ class ErasedCase(CompactedCase):
             found.update(entry.erasure.records if entry.erasure is not None else {})
         return found
 
-    def _written(self, live: list[LiveObject]) -> Counter[tuple[int, int]]:
-        found = Counter[tuple[int, int]]()
-        for one in live:
-            held = [(row["p"], row["n"]) for row in rows(one.file.key, self.world.store.objects[one.file.key])]
-            assert len(held) == one.file.records
-            found.update(place for place in held if one.until is None or place[1] < one.until)
-        return found
-
 
 class ErasedAndMovedCase(ErasedCase, CompactedAndMovedCase):
     """As that; positions are set back, too, so that erased offsets are read again."""
@@ -123,7 +114,7 @@ def test_none_of_many_schedules_loses_a_record_or_brings_back_one_that_was_erase
 
 def test_the_schedules_do_erase() -> None:
     found = Counter[str]()
-    for seed in range(6):
+    for seed in range(4):
         case = ErasedAndMovedCase(seed)
         case.play()
         entries = case.world.entries()

@@ -11,7 +11,7 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import live_objects, read_checkpoint
 from kafka_s3.engine.log.rewrites import rewrite_requests
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
-from kafka_s3.model.errors import StorageError, StorageUnavailable
+from kafka_s3.model.errors import Fenced, StorageError, StorageUnavailable
 from kafka_s3.model.files import Role
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.run.wiring.followers import compactor_of
@@ -216,6 +216,29 @@ def test_originals_are_left_alone_once_their_offsets_are_read_again_under_the_sa
     later(world, 2 * GRACE_MS)
     assert counted_records(world) == list(range(12))
     assert len(world.numbers()) == 5
+
+
+def test_a_driver_that_was_held_up_and_overtaken_deletes_no_object_that_was_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kafka_s3.engine.loop.rewrites.THREADS", 1)
+    world = filled()
+    ask(world)
+    later(world)
+    world.now += GRACE_MS
+
+    def overtake(_: str) -> None:
+        held_up = world.sink
+        world.now += 10_000
+        write_positions(world.log(), world.kafka, {ORDERS: 0})
+        world.start()
+        assert world.sink.poll_and_commit()
+        world.sink = held_up
+
+    world.start([Fault("delete", overtake, Moment.AFTER, 1, lambda key: key.endswith("0000000000.json"))])
+    with pytest.raises(Fenced):
+        world.sink.poll_and_commit()
+    assert counted_records(world) == list(range(12))
 
 
 def test_a_lost_upload_of_a_rewrite_is_made_again_from_the_originals() -> None:

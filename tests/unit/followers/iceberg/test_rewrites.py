@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from pyiceberg.table.snapshots import Operation
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.followers.delta import follower
 from kafka_s3.followers.iceberg.maintain import check_table, rebuild
+from kafka_s3.objects.readers import avro_rows, sliced
 from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.purging import Purging
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.memory import MemoryStore
@@ -193,4 +196,43 @@ def test_forgotten_records_leave_the_table_in_the_same_step(tmp_path: Path) -> N
     assert snapshot is not None
     assert snapshot.summary is not None
     assert snapshot.summary.operation is Operation.OVERWRITE
+    assert findings(world) == []
+
+
+def metadata(world: IcebergWorld) -> bytes:
+    """All manifests and their lists that are in the bucket, unpacked."""
+    assert isinstance(world.store, MemoryStore)
+    keys = [key for key in world.store.objects if "/metadata/" in key and key.endswith(".avro")]
+    return b"".join(repr(list(avro_rows(sliced(world.store.get(key))))).encode() for key in keys)
+
+
+def bound(text: str) -> bytes:
+    """As `metadata` has it."""
+    return b64encode(text.encode())
+
+
+def test_purged_history_keeps_no_value_of_what_was_erased_and_the_sink_goes_on(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, **CONFIG)
+    world.start()
+    for who in ("Ann", "somebody", "Zoe"):
+        world.add({"n": len(world.kafka.records[ORDERS]), "who": who}, {"n": 9, "who": who})
+        assert world.sink.poll_and_commit()
+    world.now += 120_000  # the driver is gone
+    work = Forgetting(
+        world.settings, world.store, subjects_of(None, "who = somebody", None), lambda: world.now, pytest.fail
+    )
+    assert len(list(work.run(work.search()))) == 1
+    assert sorted(row["who"] for row in world.rows()) == ["Ann", "Ann", "Zoe", "Zoe"]
+    assert bound("somebody") in metadata(world)
+    purging = Purging(world.settings, world.store, lambda: world.now, pytest.fail)
+    (purged,) = purging.run()
+    assert purged.objects > 0
+    assert bound("somebody") not in metadata(world)
+    assert bound("Zoe") in metadata(world)
+    assert len(world.table().metadata.snapshots) == 1
+    assert [one.objects for one in purging.run()] == [0]
+    world.run()
+    world.add({"n": 20, "who": "Eve"}, {"n": 21, "who": "Eve"})
+    assert world.sink.poll_and_commit()
+    assert len(world.rows()) == 6
     assert findings(world) == []

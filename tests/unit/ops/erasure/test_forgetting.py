@@ -32,7 +32,7 @@ from kafka_s3.ops.restore.files import logged_files
 from kafka_s3.store.faults import Fault, Moment
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
-from tests.support.memory_world import ORDERS, START_MS, World
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import MemoryCluster, audited
 
 GRACE_MS = 3_600_000
@@ -422,12 +422,16 @@ def test_keys_that_were_never_written_and_copies_of_spark_are_refused() -> None:
 @pytest.mark.parametrize(
     ("format_", "where"), [("delta", "Delta's own logs"), ("iceberg", "Metadata of Iceberg tables")]
 )
-def test_bounds_that_a_table_keeps_of_replaced_files_are_named_with_a_command(format_: str, where: str) -> None:
+def test_bounds_that_a_table_keeps_of_replaced_files_are_named_unless_they_are_deleted_too(
+    format_: str, where: str
+) -> None:
     catalog = {"iceberg.catalog.type": "sql", "iceberg.catalog.uri": "sqlite:///x.db"} if format_ == "iceberg" else {}
     world = World({"flush.size": "3", **KINDS["parquet"], f"{format_}.enable": "true", **catalog})
     places = unreached(world.settings, Searched(0, Found()), topics=["orders"], now_ms=world.now)
     (place,) = [one for one in places if one.text.startswith(where)]
-    assert place.commands[0].startswith(f"kafka-s3 {format_} ")
+    assert "This command with --purge deletes" in place.text
+    purged = unreached(world.settings, Searched(0, Found()), topics=["orders"], now_ms=world.now, purged=True)
+    assert place not in purged
 
 
 def test_raw_bytes_and_headers_leave_with_the_keys_of_their_records() -> None:
@@ -455,3 +459,18 @@ def test_raw_bytes_and_headers_leave_with_the_keys_of_their_records() -> None:
     assert counts[Role.VALUE] == counts[Role.KEY] == counts[Role.HEADER] == len(OTHERS)
     values = b"".join(world.store.objects[one.file.key] for one in live if one.file.role is Role.VALUE)
     assert values == b"".join(f"{n} of {WHO[n]}||".encode() for n in OTHERS)
+
+
+def test_a_misspelt_topic_is_refused_before_anybody_takes_no_records_for_an_answer() -> None:
+    world = filled()
+    work = forgetting(world, topics=frozenset({"oders"}))
+    with pytest.raises(ConfigError, match=r"oders.*Topics with objects: orders"):
+        work.search()
+
+
+def test_state_tables_are_copies_and_named_with_the_command_that_makes_them_again() -> None:
+    config = {"state.enable": "true", "state.table": "main.now.orders", "record.metadata.enable": "true"}
+    settings = settings_of({"flush.size": "3", **KINDS["parquet"], **config, "value.schema.inference": "false"})
+    places = unreached(settings, Searched(0, Found()), topics=["orders"], now_ms=0, purged=True)
+    (place,) = [one for one in places if "main.now.orders" in one.text]
+    assert place.commands == ("kafka-s3 state rebuild orders",)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kafka_s3.engine.log.entry import CommitEntry, Progress, read_entry
 from kafka_s3.model.files import DataFile, DeadLetterCount, Upload
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
-from kafka_s3.model.tasks import Tail, TaskReport
+from kafka_s3.model.tasks import Fetched, Tail, TaskReport
 from kafka_s3.run.spark.report_form import outcome_of, outcome_text
 from tests.support.examples import examples
 from tests.support.letters import LETTERS
@@ -24,6 +24,7 @@ REPORTS = st.builds(
     TaskReport, topic_partition=PLACES, files=FILES, dead=OFFSETS, stages=st.dictionaries(NAMES, st.integers(0), max_size=2),
     tail=st.builds(Tail), failure=st.none() | NAMES, letter=st.none() | LETTERS, next_rotation_ms=st.none() | st.integers(0),
     rows=st.integers(0), read=st.integers(0), skipped=st.integers(0),
+    fetched=st.lists(st.builds(Fetched, zone=NAMES, broker_zone=NAMES, bytes=st.integers(0)), max_size=2).map(tuple),
 )  # fmt: skip
 PROGRESS = st.builds(Progress, frontier=st.integers(0), written=st.none() | st.integers(0), recorded=OFFSETS)
 ENTRIES = st.builds(

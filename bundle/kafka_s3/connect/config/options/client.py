@@ -110,7 +110,7 @@ _READING = (
          default="read_uncommitted"),
     _row("group.id", _TEXT, "Consumer group that mirrors the offsets; otherwise `connect-<name>`."),
     _row("client.id", _TEXT, "Name of the clients in the brokers' logs."),
-    _row("client.rack", _TEXT, "Rack of the clients."),
+    _row("client.rack", _TEXT, "Rack of the clients, which read from the nearest replica. `auto`: each task's machine finds out its zone."),
     *(_row(name, _INT, "Client setting, passed on.") for name in (
         "max.poll.records", "fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes",
         "request.timeout.ms", "default.api.timeout.ms", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms",

@@ -13,6 +13,7 @@ from kafka_s3.connect.config.classes import (
     EXTRACTORS,
     FORMAT_GROUP,
     FORMATS,
+    OWN_EXTRACTOR,
     PARTITIONER_GROUP,
     PARTITIONERS,
     STORAGES,
@@ -174,7 +175,7 @@ PARTITIONER: Final = (
     Option("timezone", Type.STRING, "", "Zone id (`UTC`, `Europe/Paris`, `+05:30`); required with time partitioners and with "
            "rotate.schedule.interval.ms.", _PATH),
     Option("timestamp.extractor", Type.STRING, "Wallclock", "Where a record's time comes from: the clock, the Kafka record, or a "
-           "field of its value.", _PATH, valid=KnownClass(EXTRACTORS)),
+           "field of its value.", _PATH, valid=KnownClass(EXTRACTORS, instead=OWN_EXTRACTOR)),
     Option("timestamp.field", Type.STRING, "timestamp", "Field of the RecordField extractor; `a.b` descends.", _PATH),
     Option("timestamp.field.unit", Type.STRING, "ms", "What a number in timestamp.field counts since 1970: seconds, milliseconds (as in "
            "the original), micro- or nanoseconds. `auto` takes the unit in which it is a time from 1990 to 2100, and refuses a record "

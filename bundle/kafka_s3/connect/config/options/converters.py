@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from kafka_s3.connect.config.classes import CONVERTERS, HEADER_CONVERTERS, OTHER_CONVERTERS
+from kafka_s3.connect.config.classes import CONVERTERS, HEADER_CONVERTERS, OTHER_CONVERTERS, OWN_CONVERTER
 from kafka_s3.connect.config.option import (
     InvalidValue,
     KnownClass,
@@ -204,7 +204,7 @@ def _rows(side: str) -> Iterator[Option]:
         yield replace(row, key=f"{side}.converter.{row.key}")
 
 
-_CONVERTER: Final = KnownClass(CONVERTERS, others=OTHER_CONVERTERS)
+_CONVERTER: Final = KnownClass(CONVERTERS, others=OTHER_CONVERTERS, instead=OWN_CONVERTER)
 ROWS: Final = (
     Option("key.converter", Type.CLASS, "org.apache.kafka.connect.storage.StringConverter", "Converter of record keys. They are read "
            "where they are stored (store.kafka.keys), and always under compatibility.strict.", _GROUP, valid=_CONVERTER),

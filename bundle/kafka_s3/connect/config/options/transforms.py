@@ -12,6 +12,7 @@ from typing import Final
 
 from kafka_s3.connect.config.classes import (
     OTHER_TRANSFORMS,
+    OWN_PREDICATE,
     PREDICATES,
     TRANSFORM_GROUP,
     TRANSFORMS,
@@ -325,7 +326,13 @@ ROWS: Final[tuple[Option, ...]] = (
     _text("transforms.<name>.predicate", "", "The predicate under which it acts."),
     Option("transforms.<name>.negate", _FLAG, "false", "Whether it acts where the predicate does not hold.", _GROUP),
     Option(
-        "predicates.<name>.type", Type.CLASS, None, "The class.", _GROUP, valid=KnownClass(PREDICATES), required=True
+        "predicates.<name>.type",
+        Type.CLASS,
+        None,
+        "The class.",
+        _GROUP,
+        valid=KnownClass(PREDICATES, instead=OWN_PREDICATE),
+        required=True,
     ),
     *(
         replace(

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kafka_s3.connect.config.jaas import IAM_MECHANISM, MECHANISMS, read_login
-from kafka_s3.connect.config.librdkafka import obstacles
+from kafka_s3.connect.config.librdkafka import AUTO_RACK, RACK, obstacles
 from kafka_s3.connect.config.option import InvalidValue, parse, shown
 from kafka_s3.connect.config.options.client import ADDRESSES, ADMIN, ALLOWED_OTHERS, CLASSES, CONSUMER, FILES, PRODUCER
 from kafka_s3.connect.config.options.table import EXACT
@@ -136,11 +136,23 @@ def _password_in_clear(settings: Settings) -> Iterator[Problem]:
         yield problem(_PROTOCOL, rule, "Use SASL_SSL, or SCRAM, which does not send it.")
 
 
+_RACK: Final = f"{CONSUMER}{RACK}"
+
+
+def _zones_need_tasks(settings: Settings) -> Iterator[Problem]:
+    by = "kafka.reader" if settings.text("kafka.reader") == "spark" else "tasks.run.on"
+    if settings.optional_text(_RACK) == AUTO_RACK and settings.text(by) in ("spark", "driver"):
+        rule = f"needs tasks that read for themselves. With {by}={settings.text(by)} Spark's consumers do, which all have one rack."
+        remedy = f"Set {_RACK} to the rack of all machines, leave it out, or let tasks read: kafka.reader=auto."
+        yield problem(_RACK, rule, remedy)
+
+
 PROBLEMS: Final = (
     Rule((), _only_the_operator_names_files),
     Rule((), _others_are_known),
     Rule((_PROTOCOL, _MECHANISM, _JAAS, _TOKENS), _login_is_complete),
     Rule(_STORES, _stores_are_readable),
+    Rule((_RACK, "kafka.reader", "tasks.run.on"), _zones_need_tasks),
 )
 WARNINGS: Final = (Rule((_PROTOCOL, _MECHANISM), _password_in_clear),)
 

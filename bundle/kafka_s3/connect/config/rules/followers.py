@@ -215,6 +215,7 @@ def _tombstones_are_records(settings: Settings) -> Iterator[Problem]:
 GLUE: Final = "glue.database.name"
 MARKER: Final = "done.marker.name"
 COMPACT: Final = "compact.enable"
+SORT: Final = "compact.sort.by"
 NOTIFIER: Final = "notification.class"
 WITH_COLUMNS: Final = ("parquet", "avro", "json")
 BY_TIME: Final = ("time", "daily", "hourly")
@@ -251,6 +252,21 @@ def _own_compaction_has_memory(settings: Settings) -> Iterator[Problem]:
     if settings.flag(COMPACT) and settings.number("compact.target.bytes") > most:
         rule = "is above a third of writer.memory.bytes: originals, object and proof are in memory together."
         yield problem("compact.target.bytes", rule, "Set it lower, or writer.memory.bytes higher.")
+
+
+def why_not_sorted(settings: Settings) -> str | None:
+    """Why the rows of a sink's objects cannot be sorted; None where they can."""
+    if settings.text("format.class") != "parquet":
+        return f"sorts the rows of Parquet alone; format.class is {settings.text('format.class')}."
+    if settings.flag("store.kafka.keys") or settings.flag("store.kafka.headers"):
+        return "sorts values, and the objects of keys and headers beside them have the order of offsets."
+    return None
+
+
+def _objects_can_be_sorted(settings: Settings) -> Iterator[Problem]:
+    why = why_not_sorted(settings) if settings.names(SORT) else None
+    if why is not None:
+        yield problem(SORT, why, "Leave it out, or write Parquet with record.metadata.enable in place of such objects.")
 
 
 def _markers_are_passed_over(settings: Settings) -> Iterator[Problem]:
@@ -294,5 +310,6 @@ PROBLEMS: Final = (
     Rule((MARKER,), _markers_are_passed_over),
     Rule((COMPACT, "partitioner.class", "timestamp.extractor"), _own_compaction_knows_directories),
     Rule((COMPACT, "compact.target.bytes", "writer.memory.bytes"), _own_compaction_has_memory),
+    Rule((SORT, "format.class", "store.kafka.keys", "store.kafka.headers"), _objects_can_be_sorted),
     Rule((NOTIFIER, "notification.target"), _notifications_are_taken),
 )

@@ -1,49 +1,30 @@
-"""Columns of Parquet files in Delta's types, which of two types holds both, and statistics from footers."""
+"""Columns of Parquet files in Delta's and Iceberg's types, and which of two types holds both."""
 
 from __future__ import annotations
 
-import io
-import json
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import Schema
 
 from kafka_s3.engine.task.table_guard.columns import (
+    PARQUET_ID,
     Mode,
     TableColumns,
     arrow_of,
     compare_columns,
     file_columns,
+    iceberg_columns,
+    promoted,
     read_columns,
 )
-from kafka_s3.followers.delta.planner import TAIL_BYTES, read_footer
-from kafka_s3.model.errors import StorageError
-from kafka_s3.store.memory import MemoryStore
 
 ARROW = pa.schema([
     ("flag", pa.bool_()), ("small", pa.int32()), ("big", pa.int64()), ("f", pa.float32()), ("d", pa.float64()), ("text", pa.string()),
     ("raw", pa.binary()), ("day", pa.date32()), ("at", pa.timestamp("ms", tz="UTC")), ("money", pa.decimal128(12, 2)),
     ("in", pa.struct([("x", pa.int64()), ("deep", pa.list_(pa.struct([("y", pa.string())])))])), ("tags", pa.map_(pa.string(), pa.int64())),
 ])  # fmt: skip
-
-
-def store_of(table: pa.Table, **options: Any) -> tuple[MemoryStore, int]:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, store_schema=False, **options)
-    store = MemoryStore()
-    store.put("key", buffer.getvalue())
-    return store, len(buffer.getvalue())
-
-
-def stats(table: pa.Table, **options: Any) -> dict[str, Any]:
-    store, size = store_of(table, **options)
-    found: dict[str, Any] = json.loads(read_footer(store, "key", size).stats())
-    return found
 
 
 def test_every_type_of_ours_has_its_form_in_delta_and_comes_back() -> None:
@@ -101,49 +82,57 @@ def test_nested_differences_are_named_by_their_path() -> None:
     assert len(found.refusals(Mode.FAIL)) == 3
 
 
-def test_statistics_come_from_all_row_groups_of_the_footer() -> None:
-    table = pa.table(
-        {
-            "n": pa.array([3, None, 1, 2]), "day": [date(2024, 1, day) for day in (4, 2, 3, 1)], "none": pa.array([None] * 4, pa.int64()),
-            "in": [{"x": n} for n in (5, 6, None, 4)], "list": [[1]] * 4, "money": pa.array([Decimal("1.25")] * 4),
-        }
-    )  # fmt: skip
-    assert stats(table, row_group_size=2) == {
-        "numRecords": 4,
-        "minValues": {"n": 1, "day": "2024-01-01", "in": {"x": 4}},
-        "maxValues": {"n": 3, "day": "2024-01-04", "in": {"x": 6}},
-        "nullCount": {"n": 1, "day": 0, "none": 4, "in": {"x": 1}, "money": 0},
-    }
+@pytest.mark.parametrize(
+    ("table", "file", "both"),
+    [
+        ("integer", "long", "long"), ("float", "double", "double"), ("decimal(10,2)", "decimal(12,2)", "decimal(12,2)"),
+        ("integer", "double", None), ("decimal(10,2)", "decimal(12,4)", None),
+    ],
+)  # fmt: skip
+def test_columns_of_iceberg_widen_by_its_own_rules(table: str, file: str, both: str | None) -> None:
+    own, other = (
+        TableColumns.of({"in": {"type": "struct", "fields": list(TableColumns.of({"c": one}).fields.values())}})
+        for one in (table, file)
+    )
+    found = compare_columns(promoted(own), other)
+    assert (list(found.wider), list(found.conflicts)) == ((["in.c"], []) if both else ([], ["in.c"]))
 
 
-def test_bounds_never_exclude_a_value_that_is_there() -> None:
-    at = datetime(2024, 1, 1, 12, 0, 0, 1500, tzinfo=UTC)
-    table = pa.table(
-        {
-            "long": ["a" * 40, "z" * 40], "top": ["b", "c" * 32 + "\U0010ffff"], "f": [1.0, float("nan")],
-            "at": pa.array([at, at], pa.timestamp("us", tz="UTC")),
-        }
-    )  # fmt: skip
-    found = stats(table)
-    assert found["minValues"] == {"long": "a" * 32, "top": "b", "f": 1.0, "at": "2024-01-01T12:00:00.001Z"}
-    assert found["maxValues"] == {"long": "z" * 32 + "\U0010ffff", "at": "2024-01-01T12:00:00.002Z"}
+def test_columns_of_iceberg_have_the_files_numbers_and_no_times_of_day() -> None:
+    numbered = pa.field(
+        "in",
+        pa.struct([pa.field("x", pa.int64(), metadata={PARQUET_ID: "8"}), ("t", pa.time32("ms"))]),
+        metadata={PARQUET_ID: "7"},
+    )
+    found = iceberg_columns(
+        pa.schema([numbered, ("t", pa.time32("ms")), ("list", pa.list_(pa.time32("ms"))), ("n", pa.int64())])
+    )
+    assert list(found.fields) == ["in", "n"]
+    assert [text.partition(":")[0] for text in found.omitted] == ["in", "t", "list"]
+    other = pa.field(
+        "in", pa.struct([pa.field("x", pa.int64(), metadata={PARQUET_ID: "9"})]), metadata={PARQUET_ID: "7"}
+    )
+    clash = compare_columns(found, iceberg_columns(pa.schema([other])))
+    assert clash.conflicts == {"in.x": "column in.x has another field id than the table's"}
 
 
-def test_only_the_first_columns_have_statistics_as_with_deltas_own_writers() -> None:
-    found = stats(pa.table({f"c{n:02}": [n] for n in range(40)}))
-    assert len(found["nullCount"]) == 32
+def test_a_column_of_directories_and_one_whose_type_stays_are_conflicts() -> None:
+    table = TableColumns.of({"day": "string", "n": "integer"})
+    assert list(compare_columns(table.marked(["day", "unknown"]), TableColumns.of({"day": "string"})).conflicts) == [
+        "day"
+    ]
+    wider = compare_columns(table.fixed(), TableColumns.of({"n": "long"}))
+    assert (list(wider.conflicts), wider.columns.type_of("n")) == (["n"], "integer")
+    assert list(compare_columns(table, TableColumns.of({"N": "integer"})).conflicts) == ["N"]
 
 
-def test_a_footer_larger_than_the_first_request_is_read_whole() -> None:
-    store, size = store_of(pa.table({f"a column with a long name {n}": [n] for n in range(1500)}))
-    footer = read_footer(store, "key", size)
-    assert size > TAIL_BYTES
-    assert footer.records == 1
-    assert len(footer.schema) == 1500
+def test_keys_and_values_of_maps_are_compared_and_all_is_plain_without_marks() -> None:
+    def of(value: str) -> TableColumns:
+        map_ = {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": False}
+        return TableColumns.of({"m": map_, "a": {"type": "array", "elementType": "long", "containsNull": False}})
 
-
-def test_an_object_that_is_no_parquet_is_refused_by_name() -> None:
-    store = MemoryStore()
-    store.put("key", b"nothing of the kind")
-    with pytest.raises(StorageError, match="Object key is no Parquet file"):
-        read_footer(store, "key", 19)
+    found = compare_columns(of("integer"), of("long"))
+    assert list(found.wider) == ["m.value"]
+    plain = promoted(of("long")).plain()
+    assert [plain.fields[name]["metadata"] for name in ("m", "a")] == [{}, {}]
+    assert (plain.fields["m"]["type"]["valueContainsNull"], plain.fields["a"]["type"]["containsNull"]) == (True, True)
