@@ -1,4 +1,4 @@
-"""How does Spark keep the newest value of every key? Committed records by their entries, the newest a key by a window, `DeltaTable.merge`.
+"""How does Spark keep the newest value of every key? Committed records by their entries, the newest a key by a window, one merge of them.
 
 A table has the key's columns, the value's, and those that decide: `_order` (with `state.order.by`), `_offset`, `_partition`. Deleted keys
 are in a second table, `<name>__deleted`, with the same deciding columns and the time at which they were noted.
@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
@@ -40,6 +39,18 @@ from kafka_s3.model.errors import ConfigError, Problem, TableRefused, TableUnava
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
 from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.spark.state_tables import (
+    WIDENING,
+    Bounds,
+    StateTable,
+    TableFormat,
+    create_state_table,
+    newer,
+    open_state_table,
+    places,
+    quoted,
+    same,
+)
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.state import state_merger
@@ -47,15 +58,10 @@ from kafka_s3.spark import SinkLocation, WantedRecords, location_of_settings, re
 from kafka_s3.store.s3 import S3Store
 
 if TYPE_CHECKING:
-    from delta.tables import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
 
 DELETIONS: Final = "__deleted"
-WIDENING: Final = "delta.enableTypeWidening"
-SETTING: Final = "spark.databricks.delta."
-POSITION: Final = ("_offset", "_partition")
 BUCKETS: Final = 256
-TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +75,25 @@ class Difference:
 
 @dataclass(slots=True)
 class SparkStates:
-    """The state tables of one sink, on a session. `location` is the sink's log and objects."""
+    """The state tables of one sink, on a session. `location` is the sink's log and objects; tables that are made are of the `format`."""
 
     spark: SparkSession
     location: SinkLocation
+    format: TableFormat = TableFormat.DELTA
     _frames: dict[Changes, DataFrame] = field(default_factory=dict)
+    _bounds: dict[Changes, Bounds] = field(default_factory=dict)
 
     def identity(self, name: TableName) -> str | None:
         """The table's id."""
         with spark_errors(name):
             table = self._table(name)
-            if table is None:
-                return None
-            [detail] = table.detail().collect()
-            return str(detail["id"])
+            return None if table is None else table.identity()
 
     def is_empty(self, name: TableName) -> bool:
         """Whether the table holds no row."""
         with spark_errors(name):
             table = self._table(name)
-            return table is None or table.toDF().isEmpty()
+            return table is None or table.frame().isEmpty()
 
     @contextmanager
     def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
@@ -96,8 +101,11 @@ class SparkStates:
         with spark_errors(stretch.topic):
             found = self._changes(stretch, rules)
             keys = key_columns(rules)
-            missing = reduce(lambda a, b: a | b, (F.col(key).isNull() for key in keys))
+            missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
             frame = _newest(found, rules).persist()
+            bounded = [
+                key for key in keys if isinstance(found.schema[key].dataType, StringType | LongType | IntegerType)
+            ]
         try:
             with spark_errors(stretch.topic):
                 where = F.concat_ws(" ", F.lit("partition"), F.col("_partition"), F.lit("offset"), F.col("_offset"))
@@ -106,14 +114,20 @@ class SparkStates:
                     F.count_if(~missing & F.col("_deleted")).alias("deleted"),
                     F.count_if(missing).alias("keyless"),
                     F.min(F.when(missing, where)).alias("example"),
+                    *(end(quoted(key)) for key in bounded for end in (F.min, F.max)),
                 ).collect()
             changes = Changes(
                 stretch, counted["keys"], counted["deleted"], counted["keyless"], counted["example"] or ""
             )
             self._frames[changes] = frame.where(~missing)
+            ends = list(counted)[-2 * len(bounded) :] if changes.keys else []
+            self._bounds[changes] = {
+                key: pair for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=False)
+            }
             yield changes
         finally:
             self._frames = {one: kept for one, kept in self._frames.items() if one.stretch != stretch}
+            self._bounds = {one: kept for one, kept in self._bounds.items() if one.stretch != stretch}
             frame.unpersist()
 
     def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
@@ -123,39 +137,19 @@ class SparkStates:
             frame = self._deleted(changes, rules, now_ms)
             table = self._table(beside)
             if table is None:
-                frame.write.format("delta").mode("errorifexists").saveAsTable(beside.sql)
+                create_state_table(self.spark, beside, frame, self.format, note="")
                 return
-            merging = table.alias("t").merge(frame.alias("s"), _same(key_columns(rules)))
-            merging.whenMatchedUpdateAll(_newer(frame.columns)).whenNotMatchedInsertAll().execute()
-            table.delete(F.col("_deleted_at") < F.lit(_time(now_ms - rules.retention_ms)))
+            table.merge(frame, key_columns(rules))
+            table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
-        """One transaction of Delta's; one more try where another writer was in the way."""
-        for attempt in range(1, TRIES + 1):
-            try:
-                with spark_errors(name), self._transaction(transaction):
-                    self._merge(name, changes, rules)
-                return
-            except TableUnavailable:
-                if attempt == TRIES:
-                    raise
-
-    def _merge(self, name: TableName, changes: Changes, rules: StateRules) -> None:
-        table = self._table(name)
-        if table is None:
-            raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
-        keys = key_columns(rules)
-        own = table.toDF().schema
-        source = _fitted(self._living(name, changes, rules), own, name, rules.mode, table)
-        values: dict[str, Any] = {_quoted(one): f"s.{_quoted(one)}" for one in source.columns if one != "_deleted"}
-        newer = _newer(source.columns)
-        merging = table.alias("t").merge(source.alias("s"), _same(keys))
-        if rules.mode in (Mode.ADD, Mode.RESCUE):
-            merging = merging.withSchemaEvolution()
-        if changes.deleted:
-            merging = merging.whenMatchedDelete(f"s._deleted AND {newer}")
-        merging = merging.whenMatchedUpdate(f"NOT s._deleted AND {newer}", set=values)
-        merging.whenNotMatchedInsert("NOT s._deleted", values=values).execute()
+        """One transaction of the table's."""
+        with spark_errors(name):
+            table = self._table(name)
+            if table is None:
+                raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
+            source = _fitted(self._living(name, changes, rules), table.frame().schema, name, rules.mode, table)
+            table.merge(source, key_columns(rules), transaction, self._bounds[changes])
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
         """Makes the tables of these changes alone, that of the deleted keys first. What a table is otherwise, it stays."""
@@ -168,10 +162,9 @@ class SparkStates:
     def _put(self, name: TableName, frame: DataFrame, note: str) -> None:
         table = self._table(name)
         if table is None:
-            frame.write.format("delta").option("userMetadata", note).mode("errorifexists").saveAsTable(name.sql)
-            return
-        frame = _fitted(frame, table.toDF().schema, name, Mode.ADD, table)
-        frame.writeTo(name.sql).options(mergeSchema="true", userMetadata=note).overwrite(F.lit(True))
+            create_state_table(self.spark, name, frame, self.format, note=note)
+        else:
+            table.replace(_fitted(frame, table.frame().schema, name, Mode.ADD, table), note)
 
     def first_difference(self, name: TableName, changes: Changes, rules: StateRules) -> Difference | None:
         """The first key, in the order of the buckets, whose row differs from the changes of the whole log. Raises TableError.
@@ -182,11 +175,11 @@ class SparkStates:
             table = self._table(name)
             if table is None:
                 raise TableRefused(f"There is no table {name}. A merge makes it: kafka-s3 state run.")
-            there, keys = table.toDF(), key_columns(rules)
+            there, keys = table.frame(), key_columns(rules)
             said = _fitted(
                 self._frames[changes].where("NOT _deleted").drop("_deleted"), there.schema, name, rules.mode, table
             )
-            said = said.select(*(F.col(_quoted(one)) for one in there.columns))
+            said = said.select(*(F.col(quoted(one)) for one in there.columns))
             sides = {side: _digests(frame, keys) for side, frame in (("table", there), ("log", said))}
             hashes = {
                 side: {row["bucket"]: (row["rows"], row["hash"]) for row in _hashes(frame).collect()}
@@ -199,24 +192,22 @@ class SparkStates:
         """How many rows the table has."""
         with spark_errors(name):
             table = self._table(name)
-            return 0 if table is None else table.toDF().count()
+            return 0 if table is None else table.frame().count()
 
     def _living(self, name: TableName, changes: Changes, rules: StateRules) -> DataFrame:
         """The changes without the records that are older than the deletion of their key."""
-        frame = self._frames[changes]
+        frame, keys = self._frames[changes], key_columns(rules)
         deleted = self._table(deletions_of(name))
         if deleted is None:
             return frame
-        deciding = _deciding_columns(frame.columns)
-        known = deleted.toDF().select(*map(_quoted, key_columns(rules)), *deciding).alias("d")
-        on = " AND ".join(f"s.{_quoted(key)} = d.{_quoted(key)}" for key in key_columns(rules))
-        older = f"NOT s._deleted AND struct({_of('d', deciding)}) >= struct({_of('s', deciding)})"
-        return frame.alias("s").join(known, F.expr(f"({on}) AND {older}"), "left_anti")
+        known = deleted.frame().select(*map(quoted, keys), *places(frame.columns)).alias("d")
+        on = f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(frame.columns, than='d')}"
+        return frame.alias("s").join(known, F.expr(on), "left_anti")
 
     def _deleted(self, changes: Changes, rules: StateRules, now_ms: int) -> DataFrame:
         frame = self._frames[changes].where("_deleted")
         noted = F.lit(_time(now_ms)).alias("_deleted_at")
-        return frame.select(*map(_quoted, key_columns(rules)), *_deciding_columns(frame.columns), noted)
+        return frame.select(*map(quoted, key_columns(rules)), *places(frame.columns), noted)
 
     def _changes(self, stretch: StateStretch, rules: StateRules) -> DataFrame:
         """All records of a stretch, with the columns of a state table and `_deleted`."""
@@ -263,35 +254,8 @@ class SparkStates:
             return key
         return F.get_json_object(key.cast("string"), "$" + "".join(f"['{one}']" for one in term.path))
 
-    def _table(self, name: TableName) -> DeltaTable | None:
-        """The table of that name. Raises TableRefused for one of another format."""
-        from delta.tables import DeltaTable
-
-        if not self.spark.catalog.tableExists(name.sql):
-            return None
-        try:
-            return DeltaTable.forName(self.spark, name.sql)
-        except AnalysisException as error:
-            if "DELTA_MISSING_DELTA_TABLE" not in str(error) and "is not a Delta table" not in str(error):
-                raise
-            rule = f"{name} is no Delta table, and a state is kept in Delta's alone, also beside Iceberg tables"
-            raise TableRefused(f"{rule}. Set another state.table.") from error
-
-    @contextmanager
-    def _transaction(self, transaction: Transaction) -> Iterator[None]:
-        """Delta takes application, version and note of a merge from the session's settings."""
-        wanted = {
-            f"{SETTING}write.txnAppId": transaction.app,
-            f"{SETTING}write.txnVersion": str(transaction.version),
-            f"{SETTING}commitInfo.userMetadata": transaction.note,
-        }
-        for key, text in wanted.items():
-            self.spark.conf.set(key, text)
-        try:
-            yield
-        finally:
-            for key in wanted:
-                self.spark.conf.unset(key)
+    def _table(self, name: TableName) -> StateTable | None:
+        return open_state_table(self.spark, name, self.format)
 
 
 def _time(ms: int) -> datetime:
@@ -309,36 +273,14 @@ def key_columns(rules: StateRules) -> list[str]:
 
 
 def _newest(records: DataFrame, rules: StateRules) -> DataFrame:
-    keys = [F.col(_quoted(key)) for key in key_columns(rules)]
-    order = [F.col(one).desc_nulls_last() for one in _deciding_columns(records.columns)]
+    keys = [F.col(quoted(key)) for key in key_columns(rules)]
+    order = [F.col(one).desc_nulls_last() for one in places(records.columns)]
     ranked = records.withColumn("_rank", F.row_number().over(Window.partitionBy(*keys).orderBy(*order)))
     return ranked.where("_rank = 1").drop("_rank")
 
 
-def _deciding_columns(columns: Sequence[str]) -> list[str]:
-    return [*(["_order"] if "_order" in columns else []), *POSITION]
-
-
-def _of(side: str, names: Sequence[str]) -> str:
-    return ", ".join(f"{side}.{name}" for name in names)
-
-
-def _newer(columns: Sequence[str]) -> str:
-    """Whether the source is newer than the target: structs compare member by member, and null is the smallest."""
-    deciding = _deciding_columns(columns)
-    return f"struct({_of('s', deciding)}) > struct({_of('t', deciding)})"
-
-
-def _same(keys: Sequence[str]) -> str:
-    return " AND ".join(f"t.{_quoted(key)} = s.{_quoted(key)}" for key in keys)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _path(path: Sequence[str]) -> str:
-    return ".".join(map(_quoted, path))
+    return ".".join(map(quoted, path))
 
 
 def _type_of(own: StructType, path: Path) -> DataType | None:
@@ -393,14 +335,14 @@ def _values(own: StructType, rules: StateRules) -> Iterator[tuple[Path, str]]:
             yield from (((*path[:-1], name), name) for name in inside.fieldNames())
 
 
-def _fitted(source: DataFrame, table: StructType, name: TableName, mode: Mode, target: DeltaTable) -> DataFrame:
+def _fitted(source: DataFrame, table: StructType, name: TableName, mode: Mode, target: StateTable) -> DataFrame:
     """The source with the table's columns, and those new ones that it may get. Raises TableRefused."""
     own = [one for one in source.columns if one != "_deleted"]
     found = compare_columns(
-        read_columns(table.json()).plain(), read_columns(source.select(*map(_quoted, own)).schema.json()).plain()
+        read_columns(table.json()).plain(), read_columns(source.select(*map(quoted, own)).schema.json()).plain()
     )
     refused = [*found.conflicts.values()]
-    if found.wider and (mode is not Mode.ADD or not _widens(target)):
+    if found.wider and (mode is not Mode.ADD or not target.widens()):
         refused += found.wider.values()
     if mode is Mode.FAIL:
         refused += found.new.values()
@@ -414,7 +356,7 @@ def _fitted(source: DataFrame, table: StructType, name: TableName, mode: Mode, t
     wanted = table if mode is not Mode.ADD else StructType.fromJson(json.loads(found.columns.schema_string()))
     types = {one.name: one.dataType for one in source.schema}
     columns = [
-        _shaped(F.col(_quoted(one.name)), types.get(one.name), one.dataType).alias(one.name)
+        _shaped(F.col(quoted(one.name)), types.get(one.name), one.dataType).alias(one.name)
         for one in wanted
         if one.name != RESCUED
     ]
@@ -444,19 +386,14 @@ def _rescued(new: Sequence[str]) -> list[Column]:
     """What has no column, as JSON in a column of its own; null where nothing is."""
     if not new:
         return [F.lit(None).cast("string").alias(RESCUED)]
-    text = F.to_json(F.struct(*(F.col(_quoted(one)) for one in new)))
+    text = F.to_json(F.struct(*(F.col(quoted(one)) for one in new)))
     return [F.when(text != "{}", text).alias(RESCUED)]
-
-
-def _widens(target: DeltaTable) -> bool:
-    [detail] = target.detail().collect()
-    return bool((detail["properties"] or {}).get(WIDENING, "false") == "true")
 
 
 def _digests(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Each row as its key and itself, in JSON, with the bucket of the key and the row's hash."""
-    key = F.to_json(F.struct(*(F.col(_quoted(one)) for one in keys)))
-    row = F.to_json(F.struct(*(F.col(_quoted(one)) for one in sorted(frame.columns))))
+    key = F.to_json(F.struct(*(F.col(quoted(one)) for one in keys)))
+    row = F.to_json(F.struct(*(F.col(quoted(one)) for one in sorted(frame.columns))))
     texts = frame.select(key.alias("key"), row.alias("row"))
     return texts.withColumns({"bucket": F.pmod(F.xxhash64("key"), F.lit(BUCKETS)), "hash": F.xxhash64("row")})
 
@@ -478,10 +415,11 @@ def _first(table: DataFrame, log: DataFrame, wrong: Sequence[int]) -> Difference
 
 
 def states_on_spark(settings: Settings, spark: SparkSession) -> SparkStates:
-    """What keeps a sink's state tables. Raises ConfigError where this Spark knows no Delta."""
-    if not SparkCatalog(spark, "").knows_delta():
+    """What keeps a sink's state tables. Raises ConfigError where they are Delta's, and this Spark knows no Delta."""
+    kind = TableFormat(settings.text("state.table.format"))
+    if kind is TableFormat.DELTA and not SparkCatalog(spark, "").knows_delta():
         raise ConfigError([Problem("state.enable", "true", f"cannot keep tables here. {HOW_TO_KNOW}")])
-    return SparkStates(spark, location_of_settings(settings))
+    return SparkStates(spark, location_of_settings(settings), kind)
 
 
 @dataclass(frozen=True, slots=True)

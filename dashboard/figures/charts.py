@@ -156,7 +156,7 @@ def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: st
     `texts` tell each class to who points at its bar.
     """
     scale = {"type": "log", "base": 2, "nice": False}
-    drawn = {"labelExpr": labels, "labelOverlap": True, "tickCount": 8}
+    drawn = {"labelExpr": labels, "labelOverlap": True, "values": sorted({*frame["lower"], *frame["upper"]})}
     encoding = {
         "x": {"field": "lower", "type": "quantitative", "title": None, "scale": scale, "axis": drawn}, "x2": {"field": "upper"},
         "y": _amount("files", "files", axis={"tickMinStep": 1}), "y2": {"datum": 0},
@@ -178,7 +178,7 @@ def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], c
         "y": {**_named("row", titles[0]), "sort": rows, "axis": {"labelOverlap": False}},
         "color": {
             "condition": {"test": "datum.open", "value": UNFINISHED},
-            **_amount(value, titles[2], scale={"scheme": "viridis"}, legend={"orient": "right", "format": number}),
+            **_amount(value, titles[2], scale={"scheme": "viridis"}, legend={"orient": "right", "format": number, "tickMinStep": 1}),
         },
         "tooltip": [_named("row", titles[0]), _named("column", titles[1]), _named("shown", titles[2]), _amount("files", "files")],
     }  # fmt: skip

@@ -65,7 +65,7 @@ def _of_topics(topic: pd.Series, window: Window) -> Numbers:
 
 def selected(frames: Frames, window: Window) -> Frames:
     """All frames, cut to the window."""
-    every = (frames.entries, frames.files, frames.counts, frames.gaps, frames.rewrites)
+    every = (frames.entries, frames.files, frames.counts, frames.gaps, frames.rewrites, frames.swaps)
     return Frames(*(within(frame, window) for frame in every))
 
 
@@ -106,7 +106,7 @@ def lag_table(known: SinkSnapshot | None, reached: Reach) -> pd.DataFrame:
 
     A partition that had no lag is complete up to the look that measured it, also where nobody looks any more and lag itself is unknown. One
     with lag is complete up to the latest record in an object, if records are in the order of time: their own times are all that the log
-    has. `committed_ms` is the last commit with its records.
+    has. Of a log that cannot be read to its end it is unknown. `committed_ms` is the last commit with its records.
     """
     columns = ["topic", "partition", "frontier", "lag", "lag_s", "complete_ms", "committed_ms", "recorded"]
     points = partition_statuses(known) if known else []
@@ -116,7 +116,13 @@ def lag_table(known: SinkSnapshot | None, reached: Reach) -> pd.DataFrame:
         last_ms, committed = reached.get(
             (point.topic_partition.topic, point.topic_partition.partition), (NO_TIME, NO_TIME)
         )
-        complete = looked if measured.get(point.topic_partition) == 0 and looked is not None else last_ms
+        complete = (
+            NO_TIME
+            if known and known.damage
+            else looked
+            if measured.get(point.topic_partition) == 0 and looked is not None
+            else last_ms
+        )
         lag_s = None if point.lag is None or looked is None or complete == NO_TIME else max(looked - complete, 0) / 1000
         rows.append((*point.topic_partition, point.frontier, point.lag, lag_s, complete, committed, point.dead_ahead))
     return pd.DataFrame(rows, columns=columns).astype({"frontier": "Int64", "lag": "Int64", "lag_s": "Float64"})

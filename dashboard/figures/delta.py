@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from kafka_s3.followers.ddl.table import LoggedObject
-from kafka_s3.model.files import Reason
-from reading.delta import ColumnsAt, FolderFiles, TableLog
-from reading.frames import NO_TIME, data_files
+from kafka_s3.model.files import Reason, Role
+from reading.delta import ColumnsAt, FolderFiles, TableLog, TableVersion
+from reading.frames import KINDS, NO_TIME, data_files, made_from_others, taken
 from reading.groups import Numbers
 from reading.tables import TableStatus
 
@@ -33,6 +33,7 @@ NOTHING: Final = Behind(0, 0, 0)
 class Completeness:
     """Whether a table holds what the log says: `missing` since `since_ms` (of the first entry that it lacks), or since it is held.
 
+    It still has `replaced` objects in whose place the log has others since.
     `through_ms` is the time of the newest entry, of those with objects of the topic, that is in the table (NO_TIME: none, or not known).
     """
 
@@ -40,6 +41,7 @@ class Completeness:
     through_ms: int
     missing: Behind
     left_out: Behind
+    replaced: int
     since_ms: int
 
     @property
@@ -49,7 +51,7 @@ class Completeness:
             return UNKNOWN
         if self.status.held is not None:
             return REFUSES
-        if self.missing.files:
+        if self.missing.files or self.replaced:
             return BEHIND
         return LEFT_OUT if self.status.left_out else COMPLETE
 
@@ -57,31 +59,43 @@ class Completeness:
 COMPLETE, REFUSES, BEHIND, LEFT_OUT, UNKNOWN = "complete", "refuses", "behind", "objects left out", "unknown"
 
 
-def completeness_of(objects: pd.DataFrame, status: TableStatus) -> Completeness:
-    """What of a topic's objects, `objects_of` the log, its table lacks."""
+def completeness_of(objects: pd.DataFrame, swaps: pd.DataFrame, status: TableStatus) -> Completeness:
+    """What of a topic's objects, `objects_of` the log, its table lacks, and which of the log's swaps."""
     if status.position is None:
-        return Completeness(status, NO_TIME, NOTHING, NOTHING, NO_TIME)
+        return Completeness(status, NO_TIME, NOTHING, NOTHING, 0, NO_TIME)
     later = (objects["version"] > status.position).to_numpy()
-    times, since_ms = objects["committed_ms"], NO_TIME
-    if later.any():
-        since_ms = int(times[later].min())
+    topic, values = swaps["topic"] == status.topic, swaps["role"] == Role.VALUE
+    swapped = swaps[((swaps["version"] > status.position) & topic & values).to_numpy(dtype=bool)]
+    lacking = [*objects["committed_ms"][later & ~objects["made"].to_numpy()], *swapped["committed_ms"]]
+    since_ms = int(min(lacking, default=NO_TIME))
     if status.held is not None:
         since_ms = status.held.since_ms
     keys = objects["folder"].astype(str) + objects["name"].astype(str)
-    outside = objects[keys.isin(status.left_out).to_numpy() & ~later]
-    through_ms = int(times[~later].max()) if (~later).any() else NO_TIME
-    return Completeness(status, through_ms, behind(objects, status.position), _behind(outside), since_ms)
+    outside = objects[(keys.isin(status.left_out) & objects["live"]).to_numpy() & ~later]
+    through_ms = int(objects["committed_ms"][~later].max()) if (~later).any() else NO_TIME
+    return Completeness(status, through_ms, behind(objects, status.position), _behind(outside), len(swapped), since_ms)
 
 
 def objects_of(files: pd.DataFrame, topic: str) -> pd.DataFrame:
-    """A topic's Parquet objects with values, as the log has them: `version`, `committed_ms`, `records`, `bytes`, `folder`, `name`."""
-    rows = data_files(files, "topic", "version", "committed_ms", "records", "bytes", "format", "folder", "name")
-    return rows[((rows["topic"] == topic) & (rows["format"] == "parquet")).to_numpy()]
+    """A topic's Parquet objects with values, as the log has them.
+
+    Columns `version`, `committed_ms`, `records`, `bytes`, `folder`, `name`, `encoded`. Those that were `made` from
+    others, and those that are not `live` any more, are among them.
+    """
+    columns = ("topic", "version", "committed_ms", "records", "bytes", "format", "folder", "name", "encoded")
+    found = taken(files, (files["topic"] == topic).to_numpy(), (*columns, *KINDS))
+    rows = found[((found["role"] == Role.VALUE) & (found["format"] == "parquet")).to_numpy()]
+    return rows.assign(made=made_from_others(rows))
+
+
+def live(objects: pd.DataFrame) -> pd.DataFrame:
+    """Those of a topic's objects that no other has replaced."""
+    return objects[objects["live"].to_numpy()]
 
 
 def behind(objects: pd.DataFrame, position: int) -> Behind:
-    """What of a topic's objects came after an entry of the log."""
-    return _behind(objects[(objects["version"] > position).to_numpy()])
+    """What of a topic's objects was written after an entry of the log."""
+    return _behind(objects[((objects["version"] > position) & ~objects["made"]).to_numpy()])
 
 
 def _behind(objects: pd.DataFrame) -> Behind:
@@ -102,12 +116,23 @@ def rows_in_folder(found: FolderFiles, objects: pd.DataFrame, table: TableLog, f
     return None if None in counts else sum(count or 0 for count in counts)
 
 
-def versions_table(table: TableLog) -> pd.DataFrame:
+def files_by_directory(objects: pd.DataFrame) -> pd.DataFrame:
+    """How many of a topic's objects, `objects_of` the log, are in each directory: `files`, `records`, `bytes`, the fullest first."""
+    groups = objects.groupby(objects["encoded"].astype(str), sort=False)
+    rows = groups.agg(files=("records", "size"), records=("records", "sum"), bytes=("bytes", "sum"))
+    return (
+        rows.rename_axis("directory")
+        .reset_index()
+        .sort_values("files", ascending=False, ignore_index=True, kind="stable")
+    )
+
+
+def versions_table(versions: Sequence[TableVersion]) -> pd.DataFrame:
     """A row for each version, newest first; `entries` as a text."""
     rows = [
         (one.version, one.at_ms, one.operation, "" if one.first < 0 else _range(one.first, one.last), one.added, one.removed, one.rows,
          one.bytes, one.rescued, len(one.left_out))
-        for one in reversed(table.versions)
+        for one in reversed(versions)
     ]  # fmt: skip
     names = ["version", "at_ms", "operation", "entries", "added", "removed", "rows", "bytes", "rescued", "left_out"]
     return pd.DataFrame(rows, columns=names)

@@ -66,7 +66,7 @@ def _row(known: SinkSnapshot) -> tuple[object, ...]:
         delay_text(known),
         caught_up_text(known),
         letters,
-        ago(last_commit_ms(known), known.seen_ms).removesuffix(" ago"),
+        last_commit_text(known, known.seen_ms).removesuffix(" ago"),
         _day(known),
         why(judged),
     )
@@ -77,6 +77,7 @@ def why(judged: SinkHealth) -> str:
     text = " ".join(judged.reason.split())
     if text == WORKS:
         return ""
+    text = f"{text[:1].upper()}{text[1:]}"
     if len(text) <= WHY_BEGIN + WHY_END + 3:
         return text
     return f"{text[:WHY_BEGIN].rpartition(' ')[0] or text[:WHY_BEGIN]} \u2026 {text[-WHY_END:].partition(' ')[2] or text[-WHY_END:]}"
@@ -96,6 +97,11 @@ def delay_text(known: SinkSnapshot) -> str:
     """The delay of 95 % of the last commit's records."""
     delay = known.heartbeat.delay if known.heartbeat else None
     return "unknown" if delay is None else duration_text(delay.slow_ms)
+
+
+def last_commit_text(known: SinkSnapshot, now_ms: int) -> str:
+    """How long ago data was last committed; unknown where the log cannot be read to its end."""
+    return "unknown" if known.damage and not known.last_commit else ago(last_commit_ms(known), now_ms)
 
 
 def last_commit_ms(known: SinkSnapshot) -> int:

@@ -1,4 +1,7 @@
-"""How is the bucket laid out? Encoded partitions as a tree with sums, the times that directories stand for, gaps, late files."""
+"""How is the bucket laid out? Encoded partitions as a tree with sums, the times that directories stand for, gaps, late files.
+
+Of objects that others replaced only these count, but for late files: those are about when records came.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ import pandas as pd
 
 from kafka_s3.connect.joda.pattern import tokens
 from kafka_s3.followers.ddl.table import LOOKED_INTO, LoggedObject, TopicObjects
+from kafka_s3.model.files import Role
 from kafka_s3.objects.format import INFIX
-from reading.frames import NO_TIME, counted_files, data_files, taken
+from reading.frames import KINDS, NO_TIME, counted_files, live_files, taken
 from reading.groups import Numbers, groups_by
 
 _DATE: Final = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})([01][0-9])([0-3][0-9])(?![0-9])")
@@ -130,7 +134,7 @@ def _slot(numbers: Sequence[int]) -> Slot | None:
 
 def directories(files: pd.DataFrame) -> pd.DataFrame:
     """Each topic and encoded partition: files, records, bytes, first and last record and commit; in order of their names."""
-    rows = counted_files(files, "topic", "encoded", "records", "bytes", "min_ms", "max_ms", "committed_ms")
+    rows = live_files(files, "topic", "encoded", "records", "bytes", "min_ms", "max_ms", "committed_ms")
     groups = groups_by(rows["topic"], rows["encoded"])
     places = rows.iloc[groups.first]
     first = groups.lowest(rows["min_ms"].where(rows["min_ms"] != NO_TIME, _NEVER))
@@ -145,8 +149,9 @@ def directories(files: pd.DataFrame) -> pd.DataFrame:
 
 def topic_objects(files: pd.DataFrame, topic: str) -> TopicObjects | None:
     """What the log says of a topic's objects, as the generator of tables takes it; None where the topic has none."""
-    own = taken(files, (files["topic"] == topic).to_numpy(), ("role", "encoded", "folder", "name", "bytes", "format"))
-    rows = data_files(own)
+    own = taken(files, (files["topic"] == topic).to_numpy(), (*KINDS, "encoded", "folder", "name", "bytes", "format"))
+    rows = live_files(own)
+    rows = rows[(rows["role"] == Role.VALUE).to_numpy()]
     if rows.empty:
         return None
     last = rows.tail(LOOKED_INTO).iloc[::-1]
@@ -186,7 +191,7 @@ def leaf(found: pd.DataFrame, at: str) -> Leaf | None:
 
 def files_of(files: pd.DataFrame, leaf: Leaf) -> pd.DataFrame:
     """The files of records in a directory, the newest first."""
-    rows = counted_files(files)
+    rows = live_files(files)
     return rows[((rows["topic"] == leaf.topic) & rows["encoded"].isin(leaf.encoded)).to_numpy()].iloc[::-1]
 
 
@@ -197,7 +202,7 @@ def are_times(found: pd.DataFrame, slots: Slots = slot_of) -> bool:
 
 def by_kafka_partition(files: pd.DataFrame) -> pd.DataFrame:
     """Each topic-partition: files, records, bytes, and its `share` of the topic's records, the largest first."""
-    rows = counted_files(files, "topic", "partition", "records", "bytes")
+    rows = live_files(files, "topic", "partition", "records", "bytes")
     groups = groups_by(rows["topic"], rows["partition"])
     places = rows.iloc[groups.first]
     found = pd.DataFrame({
@@ -304,7 +309,7 @@ def heat(found: pd.DataFrame, at: str = "", slots: Slots = slot_of) -> Heat | No
 def medians(warm: Heat, files: pd.DataFrame, at: str = "") -> list[float]:
     """The median size of the files of each cell of the map of the same place, in bytes; of its numbers this alone needs every file."""
     topic, _, folder = at.strip("/").partition("/")
-    rows = counted_files(files, "topic", "encoded", "bytes")
+    rows = live_files(files, "topic", "encoded", "bytes")
     names, codes = rows["encoded"].cat.categories, rows["encoded"].cat.codes.to_numpy()
     numbers, cells = pd.factorize(np.array(_cells(names, warm.titles, warm.slots), object))
     chosen = _below(names, folder)[codes] & ((rows["topic"] == topic).to_numpy() | (not topic))

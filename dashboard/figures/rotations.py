@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from figures.data import DAY_MS, Window
+from kafka_s3.model.files import Role
 from kafka_s3.ops.alternatives import TopicPace
 from kafka_s3.ops.forecast import Prices
-from reading.frames import NO_TIME, counted_files
+from reading.frames import NO_TIME, counted_files, made_from_others, taken
 from reading.groups import groups_by, middle
 
 MIB: Final = 1 << 20
@@ -109,6 +110,30 @@ def rewritten(rows: pd.DataFrame) -> dict[str, Rewritten]:
     columns = ["before", "bytes_before", "after", "bytes_after", "erased"]
     sums = rows.assign(reason=rows["reason"].astype(str)).groupby("reason")[columns].sum()
     return {str(reason): Rewritten(*(int(one[name]) for name in columns)) for reason, one in sums.iterrows()}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of objects of records that others replaced, and of those in their place, in the same classes of `histogram`.
+
+    `known` is false where entries with some of the objects before are not read.
+    """
+
+    before: pd.DataFrame
+    after: pd.DataFrame
+    known: bool
+
+
+def swapped(files: pd.DataFrame, swaps: pd.DataFrame) -> Sizes:
+    """Of the files and swaps of a window."""
+    made = taken(files, made_from_others(files) & (files["role"] == Role.VALUE).to_numpy(), ("bytes",))
+    gone = swaps["bytes"][(swaps["role"] == Role.VALUE).to_numpy(dtype=bool, na_value=False)]
+    before, after = histogram(gone), histogram(made["bytes"])
+    classes = pd.concat([before, after])[["lower", "upper"]].drop_duplicates().sort_values("lower")
+    before, after = (
+        classes.merge(one, how="left").fillna({"files": 0}).astype({"files": int}) for one in (before, after)
+    )
+    return Sizes(before, after, known=bool((swaps["bytes"] >= 0).all()))
 
 
 @dataclass(frozen=True, slots=True)

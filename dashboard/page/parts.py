@@ -123,7 +123,7 @@ def chart(drawn: Chart, *, name: str, key: str, **more: Any) -> None:
 
 def figures(values: Sequence[tuple[str, str, str]]) -> None:
     """Figures side by side, wrapped where the screen is narrow: label, value, explanation."""
-    key = f"tiles-{len(values)}"
+    key = f"tiles-{len(values)}-{re.sub(r'[^a-z]+', '-', values[0][0].lower())}"
     st.html(f"<style>{even_rows(len(values), key)}</style>")
     with st.container(horizontal=True, gap=None, key=key):
         for label, value, explanation in values:

@@ -97,6 +97,11 @@ class Scene:
         """The compactions and erasures within the window."""
         return within(self.snapshot.frames.rewrites, self.wanted)
 
+    @cached_property
+    def swaps(self) -> pd.DataFrame:
+        """The objects in whose place others are since some time within the window."""
+        return within(self.snapshot.frames.swaps, self.wanted)
+
     def files(self, *columns: str) -> pd.DataFrame:
         """These columns of the files within the window, and KINDS."""
         return within(self.snapshot.frames.files, self.wanted, *columns, *KINDS)

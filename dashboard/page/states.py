@@ -213,7 +213,7 @@ def nothing(what: str) -> None:
 def _damaged(scene: Scene) -> None:
     found = scene.snapshot.damage
     noun = "entry" if len(found) == 1 else "entries"
-    st.warning(
+    st.error(
         f"{len(found)} {noun} of the commit log cannot be read; everything else is shown, and sums leave them out.",
         icon=":material/broken_image:",
     )

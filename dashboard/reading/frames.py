@@ -1,17 +1,18 @@
-"""What does a commit log look like as tables? Entries become five Arrow tables, compact enough for half a million files.
+"""What does a commit log look like as tables? Entries become six Arrow tables, compact enough for half a million files.
 
-`entries`, `files`, `counts` (dead letters by stage, skipped records), `gaps` and `rewrites` (objects in the place of others). Times are
-epoch ms; where no record had one it is -1.
+`entries`, `files`, `counts` (dead letters by stage, skipped records), `gaps`, `rewrites` (objects in the place of others, as sums) and
+`swaps` (each of those others). Times are epoch ms; where no record had one it is -1.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,8 +27,10 @@ from reading.groups import Numbers, groups_by
 T = TypeVar("T")
 NO_TIME: Final = -1
 SKIPPED: Final = "skipped"
-KINDS: Final = ("role", "counted")
-"""The columns of files that say what a file counts as."""
+KINDS: Final = ("role", "reason", "counted", "live")
+"""The columns of files that say what a file counts as: in every number of files (`counted`), as long as none replaced it (`live`)."""
+REWRITTEN: Final = (str(Reason.COMPACTION), str(Reason.ERASURE))
+"""The reasons of objects that were made from others."""
 NO_GAPS: Final = '"gaps":[]'
 """How an entry says that nothing was lost."""
 _WORD: Final = pa.dictionary(pa.int32(), pa.string())
@@ -49,6 +52,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
         *_ABOUT, *_PLACE, ("reason", _WORD), ("before", pa.int64()), ("bytes_before", pa.int64()), ("after", pa.int64()),
         ("bytes_after", pa.int64()), ("erased", pa.int64()),
     ]),
+    "swaps": pa.schema([*_ABOUT, *_PLACE, ("folder", _WORD), ("name", pa.string())]),
 }  # fmt: skip
 
 
@@ -71,13 +75,17 @@ class LogPart:
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The tables as pandas frames in the order of the log; words are categories."""
+    """The tables as pandas frames in the order of the log; words are categories.
+
+    Each of the `swaps` has the `role`, the `records` and the `bytes` of the object that was replaced; -1 where its entry is not read.
+    """
 
     entries: pd.DataFrame
     files: pd.DataFrame
     counts: pd.DataFrame
     gaps: pd.DataFrame
     rewrites: pd.DataFrame
+    swaps: pd.DataFrame
 
 
 Rows = Mapping[str, list[tuple[Any, ...]]]
@@ -145,7 +153,7 @@ def part_of_tables(tables: Tables, *, first: int, last: int) -> LogPart:
             {name: one.filter(pc.is_in(one["version"], rewritten)) for name, one in tables.items()}
         ):
             _add_rewrites(entry, rows)
-    made = {name: _table(SCHEMAS[name], rows[name]) for name in ("counts", "gaps", "rewrites")}
+    made = {name: _table(SCHEMAS[name], rows[name]) for name in ("counts", "gaps", "rewrites", "swaps")}
     return LogPart(first, last, {"entries": _entry_rows(about), "files": files, **made})
 
 
@@ -178,12 +186,50 @@ def cut(part: LogPart, *, first: int, last: int) -> LogPart:
 def frames_of(parts: Sequence[LogPart]) -> Frames:
     """The frames of parts that are in order."""
     whole = parts[0] if len(parts) == 1 else _one(parts) if parts else part_of((), first=0, last=-1)
-    return Frames(**{name: _frame(table) for name, table in whole.tables.items()})
+    return Frames(**{name: _frame(table) for name, table in _with_live(whole.tables).items()})
+
+
+def _with_live(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    """The tables with what was replaced: files know whether they are `live`, swaps what the object was that is gone."""
+    files, swaps = tables["files"], tables["swaps"]
+    live = np.ones(len(files), bool)
+    folders = pc.unique(swaps["folder"].cast(pa.string()))
+    near = pc.is_in(files["folder"].cast(pa.string()), folders) if len(swaps) else pa.array([], pa.bool_())
+    rows = pc.indices_nonzero(near)
+    candidates = files.take(rows)
+    keys, replaced = _keys(candidates), _keys(swaps)
+    later = pc.greater(swaps["version"].take(pc.index_in(keys, replaced)), candidates["version"])
+    live[np.asarray(rows)[np.asarray(pc.fill_null(later, fill_value=False))]] = False
+    gone = candidates.select(["role", "records", "bytes"]).take(pc.index_in(replaced, keys))
+    swaps = swaps.append_column("role", gone["role"].cast(pa.string()))
+    for name in ("records", "bytes"):
+        swaps = swaps.append_column(name, pc.fill_null(gone[name], -1))
+    return {**tables, "files": files.append_column("live", pa.array(live)), "swaps": swaps}
+
+
+def _keys(rows: pa.Table) -> pa.Array:
+    found = pc.binary_join_element_wise(rows["folder"].cast(pa.string()), rows["name"], "")
+    return pa.chunked_array([found]).combine_chunks() if isinstance(found, pa.Array) else found.combine_chunks()
 
 
 def data_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """The objects that hold records' values; only these columns, if any are named: half a million files are copied column by column."""
-    return taken(files, (files["role"] == Role.VALUE).to_numpy(), columns)
+    """The objects of records' values as they were written, not those that were made from others.
+
+    Only these columns, if any are named: half a million files are copied column by column.
+    """
+    return taken(files, (files["role"] == Role.VALUE).to_numpy() & ~made_from_others(files), columns)
+
+
+def live_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The files of records that no other has replaced, those that were made from others among them."""
+    values = files["counted"].to_numpy() | (made_from_others(files) & (files["role"] == Role.VALUE).to_numpy())
+    return taken(files, files["live"].to_numpy() & values, columns)
+
+
+def made_from_others(files: pd.DataFrame) -> Numbers:
+    """Which of the files a compaction or an erasure made."""
+    made = files["reason"].cat.categories.isin(REWRITTEN)
+    return made[files["reason"].cat.codes.to_numpy()] if made.any() else np.zeros(len(files), bool)
 
 
 def counted_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
@@ -287,7 +333,7 @@ def _add(entry: CommitEntry, rows: Rows) -> None:
     about, totals = (entry.version, committed_ms(entry)), entry.totals
     rows["entries"].append((
         *about, entry.epoch, str(entry.kind), entry.driver, totals.read, totals.written, totals.dead_letters, totals.skipped,
-        totals.files, totals.bytes, _note(entry, had_files=bool(entry.files)),
+        totals.files, totals.bytes, _note(entry),
     ))  # fmt: skip
     own = () if entry.kind is EntryKind.REWRITE else entry.files  # objects in the place of others hold no other records
     files_of_records = {file.key for file in counted(own)}
@@ -310,6 +356,8 @@ def _add_rewrites(entry: CommitEntry, rows: Rows) -> None:
         rows["rewrites"].append(
             (*about, *swap.topic_partition, entry.reason, len(swap.keys), swap.bytes, int(bool(swap.by)), size, 0)
         )
+        for folder, slash, name in (key.rpartition("/") for key in swap.keys):
+            rows["swaps"].append((*about, *swap.topic_partition, folder + slash, name))
     for counts in (entry.erasure.records, entry.erasure.letters) if entry.erasure is not None else ():
         rows["rewrites"].extend((*about, *tp, entry.reason, 0, 0, 0, 0, count) for tp, count in counts.items())
 
@@ -324,11 +372,12 @@ def _add_counts(entry: CommitEntry, rows: Rows) -> None:
 
 
 def _entry_rows(about: pa.Table) -> pa.Table:
-    settling = pc.is_in(about["kind"], pa.array([str(EntryKind.POSITION), str(EntryKind.REPLAY)]))
+    settling = pc.is_in(
+        about["kind"], pa.array([str(EntryKind.POSITION), str(EntryKind.REPLAY), str(EntryKind.REWRITE)])
+    )
     notes = [""] * len(about)
     for row in pc.indices_nonzero(settling).to_pylist():
-        entry = read_entry(about["document"][row].as_py().encode(), key="of the tables")
-        notes[row] = _note(entry, had_files=about["objects"][row].as_py() > 0)
+        notes[row] = _note(read_entry(about["document"][row].as_py().encode(), key="of the tables"))
     columns = {name: about[name] for name in SCHEMAS["entries"].names if name in about.column_names}
     times = {"committed_ms": about["committed_at"].cast(pa.int64())}
     return _shaped({**columns, **times, "note": pa.array(notes, pa.string())}, "entries")
@@ -370,9 +419,8 @@ def _time(ms: int | None) -> int:
     return NO_TIME if ms is None else ms
 
 
-def _note(entry: CommitEntry, *, had_files: bool) -> str:
-    """What settles dead letters, as the log has it without its files; blank for the entries that do not."""
-    if entry.kind not in (EntryKind.POSITION, EntryKind.REPLAY):
+def _note(entry: CommitEntry) -> str:
+    """What settles or erases dead letters, as the log has it without its files; blank for the entries that do not."""
+    if entry.kind not in (EntryKind.POSITION, EntryKind.REPLAY) and not entry.erased:
         return ""
-    document = json.loads(entry.to_json())
-    return json.dumps({**document, "files": [], "had_files": had_files}, separators=(",", ":"))
+    return replace(entry, files=(), swaps=()).to_json().decode()

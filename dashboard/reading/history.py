@@ -86,7 +86,7 @@ LOOK_EVERY_S: Final = 2.0
 FRESH_MS: Final = 3_000
 """Whoever opens a page sees a look that is no older, if the bucket answers."""
 SHOW_EVERY_S: Final = 1.0
-SHARE: Final = 10
+SHARE: Final = 25
 """What has been read is put together again no more often than so many times as long as that takes."""
 TRIED_AGAIN: Final = 20
 """Damaged entries are looked at again, as long as they are few: somebody may have restored them."""

@@ -135,8 +135,14 @@ class LetterFiles:
 
 
 def letter_files(frames: Frames) -> pd.DataFrame:
-    """The dead letter files among the files of the log."""
-    return frames.files[(frames.files["role"] == Role.DEAD_LETTER).to_numpy()]
+    """The dead letter files among the files of the log; one that an erasure made is of the time and entry of that which it replaced."""
+    found = frames.files[(frames.files["role"] == Role.DEAD_LETTER).to_numpy()]
+    if frames.swaps.empty:
+        return found
+    first = found.groupby(["topic", "partition", "first_offset"], observed=True)[["version", "committed_ms"]].transform(
+        "min"
+    )
+    return found.assign(version=first["version"], committed_ms=first["committed_ms"])[found["live"].to_numpy()]
 
 
 def source_of(

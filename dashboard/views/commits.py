@@ -152,6 +152,10 @@ def _facts(scene: Scene, entry: CommitEntry) -> None:
         f"{plain(entry.driver)}: "
         f"{totals.read:,} read = {totals.written:,} written + {totals.dead_letters:,} dead letters + {totals.skipped:,} skipped."
     )
+    if entry.swaps:
+        gone, records = sum(len(swap.keys) for swap in entry.swaps), sum(map(len, entry.erased.values()))
+        erased = f" {parts.counted(records, 'record')} were erased." if records else ""
+        st.markdown(f"Its {parts.counted(len(entry.files), 'object')} take the place of {gone:,} others.{erased}")
     if entry.reason:
         st.markdown(f"Reason: {plain(entry.reason)}")
     positions = pd.DataFrame(

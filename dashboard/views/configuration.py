@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from figures import data
-from figures.text import plain
+from figures.text import duration_text, plain
 from kafka_s3.connect.config.options.table import option_of
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.engine.control.stored_settings import NotedSettings, StoredConfig, changes
@@ -137,7 +137,7 @@ def _where(scene: Scene) -> None:
     rows = [("Bucket", f"s3://{scene.at.place.bucket}"), ("State", f"s3://{scene.at.place.bucket}/{scene.paths.root}")]
     if heartbeat is not None:
         rows.append(("Process", f"pid {heartbeat.pid} on {heartbeat.host}, kafka-s3 {heartbeat.product}"))
-        rows.append(("Heartbeat", f"every {heartbeat.interval_ms / 1000:g} s"))
+        rows.append(("Heartbeat", f"every {duration_text(heartbeat.interval_ms)}"))
     parts.table(
         pd.DataFrame(rows, columns=["what", "where"]), {"what": "What", "where": "Where"}, name="Places", key="places"
     )

@@ -9,9 +9,9 @@ import streamlit as st
 
 from figures import charts, data
 from figures.data import MEASURED, delays
-from figures.fleet import delay_text, last_commit_ms
+from figures.fleet import caught_up_text, delay_text, last_commit_text
 from figures.text import ago, duration_text, plain, size_text, size_unit, unit_of
-from kafka_s3.engine.control.status import Lag, SinkState
+from kafka_s3.engine.control.status import Lag, SinkSnapshot, SinkState, state_history
 from page import parts, states, timeline
 from page.scene import Scene
 
@@ -46,11 +46,11 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
     judged, known = scene.health, scene.snapshot.known
     if judged is None or known is None:
         return
-    st.subheader(plain(known.name), anchor=False)
     say = {SinkState.RUNNING: st.success, SinkState.UNKNOWN: st.warning}.get(judged.state, st.info)
     if COLOURS[judged.state] == "red" or judged.concerns:
         say = st.error
     say(f"**{judged.state}** {plain(judged.reason)}", icon=SIGNS[judged.state])
+    _history(scene, known)
     totals = scene.totals
     complete = int(lags["complete_ms"].min()) if len(lags) else -1
     lag = known.lag
@@ -66,13 +66,39 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
         ("Delay, 95 %", delay_text(known),
          "From a record's own time to the commit with it: 95 % of the last commit's records were quicker."),
         ("Complete through", through, "No record up to this time is missing, in any partition; see below."),
-        ("Last commit", "unknown" if known.damage and not known.last_commit else ago(last_commit_ms(known), scene.now_ms),
-         "When data was last committed."),
+        ("Catches up", caught_up_text(known),
+         "By when a sink that is behind has read all that is in Kafka, at its pace of now; a dash where it is not behind."),
+        ("Last commit", last_commit_text(known, scene.now_ms), "When data was last committed."),
         ("Records written", f"{totals['written']:,}", "In the chosen time."),
         ("Dead letters", f"{totals['dead_letters']:,}", "In the chosen time, less those that were settled."),
         ("Files", f"{totals['files']:,}",
          f"Files of records in the chosen time, together {size_text(totals['bytes'])}; those of keys, headers and letters do not count."),
     ])  # fmt: skip
+
+
+def _history(scene: Scene, known: SinkSnapshot) -> None:
+    """Since when the sink is in its state, and what was before."""
+    found = state_history(known)
+    if not found:
+        return
+    ends = [*(one.at_ms for one in found[1:]), scene.now_ms]
+    lasted = [duration_text((end - one.at_ms) // 1000 * 1000) for one, end in zip(found, ends, strict=True)]
+    since = data.local(pd.Series([found[-1].at_ms]), scene.zone).iloc[0]
+    before = f" Before that {found[-2].state} for {lasted[-2]}." if len(found) > 1 else ""
+    late = f" {known.catch_up.text(scene.now_ms)}." if known.catch_up else ""
+    own = "" if scene.health and scene.health.state == found[-1].state else "By its own heartbeat "
+    st.caption(f"{own}{found[-1].state} for {lasted[-1]}, since {since:%Y-%m-%d %H:%M:%S}.{before}{late}")
+    box = parts.box("All states", key="states-box") if len(found) > 1 else None
+    if box is None:
+        return
+    with box:
+        rows = pd.DataFrame({"at_ms": [one.at_ms for one in found], "state": [str(one.state) for one in found], "lasted": lasted,
+                             "why": [one.why for one in found]})[::-1]  # fmt: skip
+        columns = {"at": parts.time_column("Since", scene.zone), "state": "State", "lasted": "For",
+                   "why": st.column_config.Column("Why", width="large")}  # fmt: skip
+        parts.table(
+            parts.timed(rows, scene.zone, "at_ms"), columns, name="States of the sink, newest first", key="states"
+        )
 
 
 def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
@@ -95,7 +121,9 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
     parts.table(by_topic, columns, name="Topics with completeness and lag", key="topics-table")
     if scene.snapshot.known is not None and not scene.snapshot.known.lag.exact and lags["lag"].notna().any():
         st.caption("Nobody looks at the brokers any more, or not all of them answer: lag is so much, or more.")
-    box = parts.box(f"Each of {len(lags)} topic-partitions", key="lags-box")
+    box = parts.box(
+        "Its topic-partition" if len(lags) == 1 else f"Each of {len(lags):,} topic-partitions", key="lags-box"
+    )
     if box is None:
         return
     with box:
@@ -186,27 +214,28 @@ def _delay(scene: Scene) -> None:
 
 
 def _troubles(scene: Scene) -> None:
+    """What the line about the state, at the top, does not say yet."""
+    known, judged = scene.snapshot.known, scene.health
+    heartbeat, said = known.heartbeat if known else None, judged.reason if judged else ""
+    failure = heartbeat.failure if heartbeat and heartbeat.failure.rstrip(".") not in said else ""
+    warning = heartbeat.warning if heartbeat and heartbeat.warning.rstrip(".") not in said else ""
+    gone, open_letters = data.lost(scene.gaps), scene.totals["dead_letters"]
+    well = judged is not None and judged.well
+    if not (well or failure or warning or len(gone) or open_letters > 0):
+        return
     st.subheader("What went wrong last", anchor=False)
-    heartbeat = scene.snapshot.known.heartbeat if scene.snapshot.known else None
-    any_shown = False
-    if heartbeat is not None and heartbeat.failure:
-        st.error(f"The sink ended with: {plain(heartbeat.failure)}", icon=":material/cancel:")
-        any_shown = True
-    if heartbeat is not None and heartbeat.warning:
+    if failure:
+        st.error(f"The sink ended with: {plain(failure)}", icon=":material/cancel:")
+    if heartbeat is not None and warning:
         when = data.local(pd.Series([heartbeat.warned_ms]), scene.zone).iloc[0]
-        st.warning(f"{when:%Y-%m-%d %H:%M:%S}: {plain(heartbeat.warning)}", icon=":material/warning:")
-        any_shown = True
-    gone = data.lost(scene.gaps)
+        st.warning(f"{when:%Y-%m-%d %H:%M:%S}: {plain(warning)}", icon=":material/warning:")
     if not gone.empty:
         st.error(f"{int(gone['offsets'].sum()):,} offsets were lost or passed over.", icon=":material/content_cut:")
         columns = {"at": parts.time_column("Noticed", scene.zone), "topic": "Topic", "partition": "Partition", "first": "First offset",
                    "last": "Last offset", "cause": "Cause"}  # fmt: skip
         rows = parts.timed(gone.rename(columns={"committed_ms": "at_ms"}).tail(parts.SHOWN_ROWS), scene.zone, "at_ms")
         parts.table(rows, columns, name="Offsets that were lost", key="lost")
-        any_shown = True
-    open_letters = scene.totals["dead_letters"]
     if open_letters > 0:
         st.warning(f"{open_letters:,} records are dead letters: see the page of that name.", icon=":material/drafts:")
-        any_shown = True
-    if not any_shown and scene.health is not None and scene.health.well:
+    elif well and not (failure or warning or len(gone)):
         states.nothing("Nothing in this time: no failure, no lost offset, no open dead letter.")

@@ -51,6 +51,7 @@ def render(scene: Scene) -> None:
         ("Median size", size_text(found.median_bytes), "Half of the files are smaller."),
         ("Size, 5 %", size_text(found.least_bytes), "One of twenty files is smaller."),
         ("Size, 95 %", size_text(found.most_bytes), "One of twenty files is larger."),
+        ("Bytes", size_text(int(found.reasons["bytes"].sum())), "Of these files together."),
         ("Median records", f"{found.median_records:,.0f}", "Half of the files have fewer."),
         ("Below 16 MiB", f"{found.small:.0%}", "Small files make queries slow and requests many."),
         ("Records' age, 95 %", "unknown" if found.slow_ms is None else duration_text(found.slow_ms),
@@ -92,6 +93,14 @@ def _rewritten(scene: Scene) -> None:
             ("Erased", f"{made.erased:,}", "Records and dead letters whose content is gone."),
             ("Size", f"{size_text(made.bytes_before)} to {size_text(made.bytes_after)}", "Of these objects together, before and after."),
         ])  # fmt: skip
+    sizes = scene.kept("swapped", lambda: rotations.swapped(scene.files("bytes"), scene.swaps))
+    left, right = st.columns(2)
+    with left:
+        _histogram(sizes.before, "size of objects before", key="before", text=size_text, labels=charts.IEC)
+    with right:
+        _histogram(sizes.after, "size of objects after", key="after", text=size_text, labels=charts.IEC)
+    if not sizes.known:
+        st.caption("Entries with some of the objects before are not read: these are not in the sizes.")
     st.caption(
         "The numbers of files above and below are of what was written, once. Originals stay in the bucket until rewrite.grace.ms is over; "
         "kafka-s3 status says which are still there."

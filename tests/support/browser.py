@@ -22,6 +22,7 @@ from selenium.common.exceptions import (
     ElementNotInteractableException,
     StaleElementReferenceException,
 )
+from selenium.webdriver import ActionChains
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -45,6 +46,21 @@ const app = document.querySelector('[data-testid=stApp]');
 return app && app.dataset.testScriptState === 'notRunning' && !!document.querySelector('h1')
   && !document.querySelector('[data-testid=stSkeleton], [data-stale=true]');
 """
+
+
+GRID_OF = """
+const grid = name => [...document.querySelectorAll('[data-testid=stDataFrame]')].find(
+  one => [...one.querySelectorAll('button[aria-label]')].some(button => button.ariaLabel.endsWith(': ' + name)));
+"""
+GRID = f"""{GRID_OF}
+const found = grid(arguments[0])?.querySelector('canvas table');
+if (!found) return [];
+const titles = [...found.querySelectorAll('th')].map(one => one.textContent);
+return [...found.querySelectorAll('tbody tr')].map(
+  row => Object.fromEntries([...row.querySelectorAll('td')].map((cell, at) => [titles[at], cell.textContent])));
+"""
+BOX_PX, ROW_PX = 18, 35
+"""Where the box of a row is, and how high rows are."""
 
 
 def require_chromium() -> tuple[str, str]:
@@ -73,7 +89,7 @@ class Browser:
         self.driver.get(f"{self.url}/{page}?{query}")
         self.until(lambda: bool(self.driver.execute_script(DRAWN)), what=f"page {page!r} drawn")
 
-    def until(self, holds: Callable[[], bool], *, what: str, seconds: float = 30) -> None:
+    def until(self, holds: Callable[[], bool], *, what: str, seconds: float = 60) -> None:
         """Waits until it holds; elements that are drawn anew meanwhile are asked again."""
         deadline = time.monotonic() + seconds
         while True:
@@ -131,6 +147,25 @@ class Browser:
           one.querySelector('[data-testid=stMetricLabel]').innerText.trim(),
           one.querySelector('[data-testid=stMetricValue]').innerText.trim()])"""
         return dict(self.driver.execute_script(script))
+
+    def grid(self, name: str) -> list[dict[str, str]]:
+        """The rows of the table of this name that are on the screen, as a screen reader gets them; none where there is no such table."""
+        return list(self.driver.execute_script(GRID, name) or [])
+
+    def pick(self, name: str, row: int) -> None:
+        """Chooses a row of the table of this name, by its box."""
+
+        def picked() -> bool:
+            canvas = self.driver.execute_script(f"{GRID_OF} return grid(arguments[0])?.querySelector('canvas')", name)
+            if canvas is None:
+                return False
+            self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+            half = (canvas.size["width"] / 2, canvas.size["height"] / 2)
+            at = (BOX_PX - half[0], ROW_PX * (row + 1.5) - half[1])
+            ActionChains(self.driver).move_to_element_with_offset(canvas, *map(round, at)).click().perform()
+            return True
+
+        self.until(picked, what=f"row {row} of {name!r}")
 
     def troubles(self) -> list[str]:
         """What the console complains of since the last call."""

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kafka_s3.connect.naming.table_names import TableName
-from kafka_s3.engine.log.committed import committed_files, entries_between
+from kafka_s3.engine.log.committed import committed_files, entries_between, rewrites_behind
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.state import Changes, StateRules, StateStretch, Transaction
 from kafka_s3.model.offsets import TopicPartition
@@ -50,7 +50,13 @@ class KeyedRecord:
             return None
         times = {} if self.at is None else {"at": self.at}
         mark = {"__deleted": "true"} if self.deleted else {}
-        return json.dumps({"n": self.number, **times, **mark}).encode()
+        more = {} if more_of(self.number) is None else {"more": more_of(self.number)}
+        return json.dumps({"n": self.number, **times, **mark, **more}).encode()
+
+
+def more_of(number: int) -> str | None:
+    """The text that a record's value has beside its number: the schema changes after ten records, and back after ten more."""
+    return f"m{number}" if number // 10 % 2 else None
 
 
 def random_records(
@@ -146,9 +152,11 @@ class MemoryStates:
     def _rows(self, stretch: StateStretch) -> Iterator[dict[str, Any]]:
         log = self.log()
         log.load()
-        for one in committed_files(entries_between(log, stretch.first, stretch.last), stretch.topic):
+        entries, later = entries_between(log, stretch.first, stretch.last), rewrites_behind(log, stretch.last)
+        for one in committed_files(entries, stretch.topic, later=later):
             assert one.values is not None
-            yield from pq.read_table(io.BytesIO(log.store.get(one.values.key)), partitioning=None).to_pylist()
+            rows = pq.read_table(io.BytesIO(log.store.get(one.values.key)), partitioning=None).to_pylist()
+            yield from rows[: one.rows]
 
     def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
         self.step("before deletions")
@@ -185,7 +193,9 @@ class MemoryStates:
 
     def numbers(self, name: str) -> dict[str, int]:
         """The table's rows as the model has them."""
-        return {key: row["n"] for key, (_, row) in self.tables[name].rows.items()}
+        rows = {key: row for key, (_, row) in self.tables[name].rows.items()}
+        assert all(row.get("more") == more_of(row["n"]) for row in rows.values())
+        return {key: row["n"] for key, row in rows.items()}
 
 
 def partition_of(record: KeyedRecord, topic: str = "orders") -> TopicPartition:

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from kafka_s3.cli.dashboard import app_file, shipped
+from kafka_s3.cli.demo_state import CONFIG, show_states
 from kafka_s3.cli.display import (
     ProgressObserver,
     bucket_tree,
@@ -49,7 +50,7 @@ from kafka_s3.ops.verify.audit import audit_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.spark.process import SharedSession
-from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.spark.session import delta_session, spark_session
 from kafka_s3.run.wiring.clients import plain_reader
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.run.wiring.running import open_session, run_until_drained, stop_on_signals
@@ -91,6 +92,13 @@ def demo(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Then serve the dashboard of the first sink's bucket until Ctrl-C.")
     ] = False,
+    state: Annotated[
+        bool | None,
+        typer.Option(
+            "--state/--no-state",
+            help="Also show a state table: orders by status, live. Default: on a terminal, without --config.",
+        ),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(
@@ -106,6 +114,11 @@ def demo(
             f"The demo needs {', '.join(missing)}, which this environment lacks: pip install 'kafka-s3[spark,local,delta]'"
         )
     out = console()
+    stated = (
+        records > 0
+        and find_spec("delta") is not None
+        and (config is None and out.is_terminal if state is None else state)
+    )
     sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
     kafka, s3, registry = free_ports(3)
     with ExitStack() as stack:
@@ -116,7 +129,10 @@ def demo(
         if dashboard:
             app_file()  # raises ConfigError, before anything starts, where a package is missing
         settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
-        with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
+        start = partial(spark_session, name="kafka-s3 demo")
+        if stated:
+            start = partial(delta_session, name="kafka-s3 demo", cores="*", warehouse=Path(folder) / "warehouse")
+        with closing(SharedSession(start, sinks=1)) as session:
             if sinks:
                 session.begin()  # beside the services
             show_line(out, ("1", "bold"), " starting Kafka (KRaft, one node), S3 and a schema registry ...")
@@ -127,12 +143,25 @@ def demo(
                 show_line(out, f"  {name} at {address}")
             if sinks:
                 _make(out, services, session, settings, count=records)
+            if stated:
+                _show_states(out, services, session)
         show_next(out, sinks, services.environment, stays=keep or dashboard)
         if dashboard or keep:
             stop = Event()
             stop_on_signals(stop)
             with _dashboard(services, sinks, port) if dashboard and sinks else nullcontext():
                 stop.wait()
+
+
+def _show_states(out: Console, services: DemoServices, session: SharedSession) -> None:
+    from kafka_s3.connect.config.read import read_config
+
+    path, stop = shipped(CONFIG), Event()
+    raw = read_config(path).texts
+    show_line(out, f"the sink of {shown(path)} keeps the newest value of every key ...")
+    services.s3.create_bucket(raw["s3.bucket.name"])
+    stop_on_signals(stop)
+    show_states(out, {**raw, **services.keys(raw)}, session, stop)
 
 
 def _make(

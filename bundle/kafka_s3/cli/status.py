@@ -55,7 +55,7 @@ from kafka_s3.followers.state import StateNote, state_notes
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import StorageError
 from kafka_s3.model.text import printable
-from kafka_s3.model.timing import age, iso_time, now_ms
+from kafka_s3.model.timing import age, duration_text, iso_time, now_ms
 from kafka_s3.run.wiring.bucket import SinkFolder, folder_of
 from kafka_s3.run.wiring.running import stop_on_signals
 
@@ -411,7 +411,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
     if beat is not None:
         yield "process", f"pid {beat.pid} on {beat.host}, kafka-s3 {beat.product}, driver {beat.driver or 'unknown'}"
         yield "started", f"{_iso(beat.started_ms)} ({age(now_ms - beat.started_ms)} ago)"
-        yield "heartbeat", f"{age(now_ms - beat.beat_ms)} ago ({beat.phase}), every {beat.interval_ms / 1000:g} s"
+        yield "heartbeat", f"{age(now_ms - beat.beat_ms)} ago ({beat.phase}), every {duration_text(beat.interval_ms)}"
         if beat.last_round_ms is not None:
             yield "last round", _iso(beat.last_round_ms)
         looked = "" if known.lag.polled_ms is None else f" (looked {age(now_ms - known.lag.polled_ms)} ago)"

@@ -8,7 +8,8 @@
 4. A note beside the log says up to which entry the table has come. It may lag behind the table, never the other way round.
 
 Whoever dies in between, or is overtaken, repeats what changes nothing. A table that is not there, or whose note is about another one, is
-rebuilt from the whole log. While it is, the note says so, and nothing else is merged.
+rebuilt from the whole log; and so is one some of whose records were erased meanwhile, for what is left of their keys is in older entries
+alone. While it is, the note says so, and nothing else is merged.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Protocol
 
 from kafka_s3.connect.naming.state_terms import DeleteMark, KeyTerm, Path
 from kafka_s3.connect.naming.table_names import TableName, TableNames
 from kafka_s3.engine.log.committed import committed_files, complete_through, entries_between, rewrites_behind
+from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.task.table_guard.columns import Mode
 from kafka_s3.followers.progress import MOST_WHY, read_note
-from kafka_s3.model.errors import LogDamaged, SinkError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.errors import LogDamaged, SinkError, StorageError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.protocols import StateProgress
 from kafka_s3.model.timing import iso_time
 from kafka_s3.store.store import ObjectStore
 
@@ -38,6 +41,8 @@ ABANDONED_MS: Final = 3_600_000
 """A rebuild that nobody has ended for so long may be begun again by a merge."""
 PATIENCE_MS: Final = 60_000
 """How long a table that could not be brought up to date is left alone."""
+TRIES: Final = 3
+"""How often a merge is tried where another writer is in its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,9 @@ class StateTables(Protocol):
         ...
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
-        """Changes the rows, unless the table has that version of the application, or a later one."""
+        """Changes the rows, unless the table has that version of the application, or a later one. Raises TableUnavailable where another
+        writer was in the way.
+        """
         ...
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
@@ -153,6 +160,11 @@ class StateNote:
         if not 0 < self.before_ms < self.merged_ms:
             return None
         return self.changed / ((self.merged_ms - self.before_ms) / 60_000)
+
+    @property
+    def progress(self) -> StateProgress:
+        """How far the table has come, for observers."""
+        return StateProgress(self.position, self.merged_ms, self.rows, self.changes_a_minute)
 
 
 NOTES: Final = "state-"
@@ -254,14 +266,19 @@ class StateMerger:
                 )
             return self.rebuild(topic, log)
         self._check(note, topic, log)
-        if not self._has_records(topic, note.position + 1, head, log):
-            return Advance(topic, note.position if head < note.position else self._noted(topic, note, head, 0), 0)
-        return self._merge(topic, note, head, log)
+        if head <= note.position:
+            return Advance(topic, note.position, 0)
+        if _erases(entries_between(log, note.position + 1, head), topic):
+            return self.rebuild(topic, log)
+        first = self._first_to_read(topic, note.position + 1, head, log)
+        if first is None:
+            return Advance(topic, self._noted(topic, note, head, 0), 0)
+        return self._merge(topic, note, StateStretch(topic, first, head), log)
 
     def rebuild(self, topic: str, log: CommitLog) -> Advance:
         """Rebuilds the table from the whole log, in one pass. Raises TableError, StorageError, LogDamaged."""
         name, head, now = self.names.of(topic), complete_through(log), self.clock_ms()
-        if not self._has_records(topic, 0, head, log):
+        if not _has_records(StateStretch(topic, 0, head), log):
             return Advance(topic, head, 0, rebuilt=True)
         generation, topic_id = uuid.uuid4().hex[:8], log.state.topic_ids.get(topic, "")
         begun = StateNote("", str(name), self.rules.text, generation, -1, topic_id, now, rebuilding=True)
@@ -296,15 +313,37 @@ class StateMerger:
             since = note.since_ms if note.why else self.clock_ms()
             self.notes.put(topic, replace(note, why=why[:MOST_WHY], since_ms=since))
 
-    def _merge(self, topic: str, note: StateNote, head: int, log: CommitLog) -> Advance:
+    def _first_to_read(self, topic: str, first: int, last: int, log: CommitLog) -> int | None:
+        """From which entry records are merged, None where there are none.
+
+        It is the log's first where a compaction merged objects of these entries with older ones, and the originals are gone: what the
+        table has already is older than its rows, or the same.
+        """
+        try:
+            return first if _has_records(StateStretch(topic, first, last), log) else None
+        except LogDamaged:
+            if not first or not _has_records(StateStretch(topic, 0, last), log):
+                raise
+            return 0
+
+    def _merge(self, topic: str, note: StateNote, stretch: StateStretch, log: CommitLog) -> Advance:
         name, now = self.names.of(topic), self.clock_ms()
-        with self.tables.read_changes(StateStretch(topic, note.position + 1, head), self.rules) as changes:
+        with self.tables.read_changes(stretch, self.rules) as changes:
             self._check_keys(changes)
             if changes.deleted:
                 self.tables.remember_deletions(name, changes, self.rules, now_ms=now)
-            transaction = Transaction(f"{APP}-{log.paths.sink}-{note.generation}", head, self._history(log, changes))
-            self.tables.merge(name, changes, self.rules, transaction=transaction)
-        return Advance(topic, self._noted(topic, note, head, changes.keys), changes.keys)
+            app = f"{APP}-{log.paths.sink}-{note.generation}"
+            transaction = Transaction(app, stretch.last, self._history(log, changes))
+            for attempt in range(1, TRIES + 1):
+                # a rebuild may have left out what was erased since it was read here
+                self._check_generation(topic, note)
+                try:
+                    self.tables.merge(name, changes, self.rules, transaction=transaction)
+                    break
+                except TableUnavailable:
+                    if attempt == TRIES:
+                        raise
+        return Advance(topic, self._noted(topic, note, stretch.last, changes.keys), changes.keys)
 
     def _noted(self, topic: str, before: StateNote, position: int, changed: int) -> int:
         """Notes the new position, unless the table was rebuilt meanwhile."""
@@ -344,14 +383,21 @@ class StateMerger:
             )
         self.warn(f"State tables: {rule}; they are left out.")
 
-    def _has_records(self, topic: str, first: int, last: int, log: CommitLog) -> bool:
-        return bool(committed_files(entries_between(log, first, last), topic, later=rewrites_behind(log, last)))
-
     def _history(self, log: CommitLog, changes: Changes) -> str:
         one = changes.stretch
         return json.dumps(
             {APP: log.paths.sink, "topic": one.topic, "entries": [one.first, one.last]}, separators=(",", ":")
         )
+
+
+def _has_records(stretch: StateStretch, log: CommitLog) -> bool:
+    entries = entries_between(log, stretch.first, stretch.last)
+    return bool(committed_files(entries, stretch.topic, later=rewrites_behind(log, stretch.last)))
+
+
+def _erases(entries: Iterable[CommitEntry], topic: str) -> bool:
+    """Whether one of the entries erased records of the topic."""
+    return any(one.erasure is not None and any(tp.topic == topic for tp in one.erasure.records) for one in entries)
 
 
 @dataclass(slots=True)
@@ -365,11 +411,13 @@ class FollowingStates:
     interval_ms: int
     interval_entries: int
     clock_ms: Callable[[], int]
+    report: Callable[[Mapping[str, StateProgress]], None] = lambda topics: None
     name: str = "State tables"
     _merged: int = -1
     _next_ms: int = 0
     _behind: bool = True
     _troubles: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _progress: dict[str, StateProgress] = field(default_factory=dict)
 
     @property
     def due(self) -> bool:
@@ -386,6 +434,12 @@ class FollowingStates:
 
     def catch_up(self, log: CommitLog) -> None:
         """Merges where it is time. Raises TableError that names all tables that could not follow."""
+        try:
+            self._catch_up(log)
+        finally:
+            self._report(log)
+
+    def _catch_up(self, log: CommitLog) -> None:
         self._behind = self._behind or log.state.version > self._merged
         if not self.due and log.state.version - self._merged < self.interval_entries:
             return
@@ -402,8 +456,21 @@ class FollowingStates:
         try:
             self.merger.advance(topic, log)
             self._troubles.pop(topic, None)
-        except SinkError as error:
+            note = self.merger.notes.read(topic)
+            if note is not None:
+                self._progress[topic] = note.progress
+        except Exception as error:  # whatever it is: a state is no reason to stop the sink
+            why = str(error) if isinstance(error, SinkError) else f"{type(error).__name__}: {error}"
             since = self._troubles.get(topic, (self.clock_ms(), ""))[0]
-            self._troubles[topic] = since, str(error)
-            if isinstance(error, TableError):
-                self.merger.hold(topic, str(error))
+            self._troubles[topic] = since, why
+            if not isinstance(error, StorageError | LogDamaged):
+                with suppress(StorageError, LogDamaged):
+                    self.merger.hold(topic, why)
+
+    def _report(self, log: CommitLog) -> None:
+        """Says how far the tables are, and since when they lack an entry."""
+        now = self.clock_ms()
+        for topic, one in self._progress.items():
+            since = one.waiting_since_ms or now if one.position < log.state.version else None
+            self._progress[topic] = replace(one, waiting_since_ms=since)
+        self.report(dict(self._progress))

@@ -84,6 +84,20 @@ class RewriteSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class StateProgress:
+    """How far a topic's state table has come: through entry `position`; keys and pace as after the merge at `merged_ms`.
+
+    `waiting_since_ms` (epoch ms): since when this run has known of an entry that the table lacks, None where there is none.
+    """
+
+    position: int
+    merged_ms: int
+    keys: int | None = None
+    changes_a_minute: float | None = None
+    waiting_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TopicBacklog:
     """What of a topic is not in objects yet: how many records, and since when (epoch ms) this run has known of the oldest of them.
 
@@ -133,6 +147,11 @@ class Observer:
         """Objects took the place of others, or originals were deleted, and the log says so."""
         if self.inner is not None:
             self.inner.rewritten(done)
+
+    def states_kept(self, topics: Mapping[str, StateProgress]) -> None:
+        """State tables were looked after, by this sink; some may wait for their time."""
+        if self.inner is not None:
+            self.inner.states_kept(topics)
 
     def warned(self, text: str) -> None:
         """Something failed that the sink tries again."""

@@ -112,7 +112,7 @@ class Durations:
 
 
 def bound_of(seconds: float) -> int:
-    """The place of the bound by which such a duration is counted."""
+    """The place of the bound by which a duration is counted."""
     return bisect.bisect_left(BOUNDS_S, seconds)
 
 

@@ -41,7 +41,7 @@ MERGED: Final = frozenset({"json", "bytearray", "avro", "parquet"})
 """The formats whose objects can be merged."""
 GROUP_ROWS, GROUP_BYTES = 128 * ROWS, 32 << 20
 """A row group of Parquet is full with so many rows, or so many bytes in memory."""
-SORTED_BYTES: Final = 48 << 20
+SORTED_BYTES: Final = 24 << 20
 """So large, unpacked, may all rows of an object be that are sorted."""
 _LOW: Final = (1 << 64) - 1
 
@@ -189,14 +189,18 @@ def _sorted_parquet(contents: Sequence[bytes], columns: Sequence[str]) -> bytes:
         size += sum(one.row_group(group).total_byte_size for group in range(one.num_row_groups))
         if not one.schema.equals(metadata[0].schema) or (size > SORTED_BYTES and number):
             raise KindsDiffer(number)
+    ordered = _ordered(contents, columns)
+    return _like_the_first(
+        metadata[0], lambda: (ordered.slice(at, GROUP_ROWS) for at in range(0, len(ordered), GROUP_ROWS))
+    )
+
+
+def _ordered(contents: Sequence[bytes], columns: Sequence[str]) -> pa.Table:
     table = pa.Table.from_batches(
         [one for content in contents for one in parquet_batches(io.BytesIO(content), 64 * ROWS)]
     )
     keys = pa.table({name: _column(table, name) for name in columns})
-    ordered = table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in columns]))
-    return _like_the_first(
-        metadata[0], lambda: (ordered.slice(at, GROUP_ROWS) for at in range(0, len(ordered), GROUP_ROWS))
-    )
+    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in columns]))
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:

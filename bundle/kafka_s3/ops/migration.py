@@ -28,7 +28,7 @@ from typing import Final
 
 from kafka_s3.connect.config.classes import TIME_PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import index_key_of, normal_prefix, read_block_key
+from kafka_s3.connect.naming.keys import index_key_of, last_of_rewritten, normal_prefix, read_block_key
 from kafka_s3.engine.log.entry import CommitEntry, Progress
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
@@ -393,8 +393,16 @@ class _Kept:
             del self.before[min(self.before, key=lambda other: other[1])]
 
     def items(self) -> list[_Listed]:
-        """By first offset."""
-        return sorted([*self.before.values(), *self.ahead.values()], key=lambda item: item.found.start)
+        """By first offset, without those that others were made from which are there, too."""
+        found, ends = list[_Listed](), dict[str, int]()
+        for item in sorted([*self.before.values(), *self.ahead.values()], key=lambda item: item.found.start):
+            directory = item.found.encoded_partition
+            if item.found.start <= ends.get(directory, -1):
+                self.total -= 1
+                continue
+            found.append(item)
+            ends[directory] = max(last_of_rewritten(item.info.key) or -1, ends.get(directory, -1))
+        return found
 
 
 def _committed_offsets(

@@ -15,6 +15,7 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -496,26 +497,22 @@ class RequestTally:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._begin()
-
-    def _begin(self) -> None:
-        self._counts: dict[str, dict[int, int]] = {}
-        self._seconds: dict[str, float] = {}
-        self._failed: dict[str, int] = {}
+        self._took: dict[str, tuple[Counter[int], float]] = {}
+        self._failed: Counter[str] = Counter()
         self._again = 0
 
     @contextmanager
     def of(self, operation: str) -> Iterator[None]:
         """Counts one request, which the body sends. That something is missing, or there already, is an answer and no failure."""
-        begun, failed = time.monotonic(), 1
+        begun, failed = time.monotonic(), True
         try:
             yield
-            failed = 0
+            failed = False
         except (ObjectMissing, UploadMissing, PreconditionFailed):
-            failed = 0
+            failed = False
             raise
         finally:
-            self._add(operation, time.monotonic() - begun, failed)
+            self._add(operation, time.monotonic() - begun, failed=failed)
 
     def again(self) -> None:
         """Counts an attempt after a failed one."""
@@ -525,18 +522,21 @@ class RequestTally:
     def taken(self) -> Requests:
         """What was counted since the last call."""
         with self._lock:
-            durations = {name: Durations(self._counts[name], seconds) for name, seconds in self._seconds.items()}
-            taken = Requests(durations, self._failed, self._again)
-            self._begin()
+            durations = {
+                operation: Durations(dict(counts), seconds) for operation, (counts, seconds) in self._took.items()
+            }
+            taken = Requests(durations, dict(self._failed), self._again)
+            self._took, self._failed, self._again = {}, Counter(), 0
         return taken
 
-    def _add(self, operation: str, seconds: float, failed: int) -> None:
+    def _add(self, operation: str, seconds: float, *, failed: bool) -> None:
+        """In place, for there are thousands a second."""
         with self._lock:
-            counts, bound = self._counts.setdefault(operation, {}), bound_of(seconds)
-            counts[bound] = counts.get(bound, 0) + 1
-            self._seconds[operation] = self._seconds.get(operation, 0.0) + seconds
+            counts, before = self._took.get(operation) or (Counter(), 0.0)
+            counts[bound_of(seconds)] += 1
+            self._took[operation] = counts, before + seconds
             if failed:
-                self._failed[operation] = self._failed.get(operation, 0) + failed
+                self._failed[operation] += 1
 
 
 _POSITIONS = {

@@ -118,7 +118,7 @@ def test_a_refresh_changes_what_has_changed_and_draws_nothing_anew(browser: Any)
 def test_names_and_reasons_of_strangers_stay_text(browser: Any) -> None:
     opened(browser, size=(1366, 768))
     text = dict(browser.driver.execute_script(ROWS))["<b>hostile&amp;"]
-    assert "tries again: <img src=x onerror=alert(1)>" in text
+    assert "Tries again: <img src=x onerror=alert(1)>" in text
     assert browser.find(".fleet img, .fleet .row b") == []
 
 

@@ -20,7 +20,7 @@ from kafka_s3.testing.services.kafka import EmbeddedKafka
 MIB = 1 << 20
 UNPACKED = 512 * MIB
 BOUND = 448 * MIB
-"""Of which what waits and what one fetch brings take 96 MiB, two batches of 48 MiB that librdkafka unpacks as much again. The rest is the
+"""Of which what waits and what one fetch brings take 32 MiB, two batches of 48 MiB that librdkafka unpacks as much again. The rest is the
 batches at work, the threads, and what the allocator keeps for the next batch."""
 STACK = 1 * MIB
 """Of each thread, as the limit counts that, too."""

@@ -19,9 +19,12 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
 from kafka_s3.connect.schemas.avro_values import long_bytes
+from kafka_s3.engine.log.rewrites import ask_for_rewrite
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced
-from kafka_s3.ops.policies import sink_policy
+from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.subjects import subjects_of
+from kafka_s3.ops.policies import rewriting_policy, sink_policy
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
@@ -36,7 +39,8 @@ from tests.support.glue_server import GlueServer
 from tests.support.kafka import Given, produce
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 from tests.support.repository import ROOT
-from tests.support.s3_proxy import COMPLETION, Proxy, Refuse, Request, Rule
+from tests.support.rewriting import ask_for_compaction
+from tests.support.s3_proxy import COMPLETION, Proxy, Refuse, Request, Rule, Which
 
 HOUR_MS = 3_600_000
 ACCOUNT = "123456789012"
@@ -171,6 +175,56 @@ def test_what_a_sink_asks_for_is_what_its_policy_allows(name: str, s3: EmbeddedS
     granted = {right for one in policy for right in one["Action"]}
     headers_only = {"s3:PutObjectAcl"}  # wanted beside PutObject where a request carries an ACL
     assert granted - headers_only == {action(request) for request in requests}
+
+
+def rewriting(proxy: Proxy, bucket: str) -> tuple[Recorded, Sink]:
+    """A sink whose small files are put together, and a record and a dead letter of which are erased."""
+    world = Recorded(proxy, bucket, {"tail.state.enable": "false", "rewrite.grace.ms": "1000", **TOLERANT})
+    sink = world.opened()
+    world.add(*(in_json(n=n) for n in range(8)), b"{broken")
+    sink.poll_and_commit()
+    assert ask_for_compaction(world, world.store)
+    sink.rewrites.look()
+    sink.poll_and_commit()
+    work = Forgetting(world.settings, world.store, subjects_of(None, "n = 3", None), lambda: world.now, pytest.fail)
+    for request in work.requests(work.search()):
+        ask_for_rewrite(world.store, work.log.paths, request)
+    sink.rewrites.look()
+    sink.poll_and_commit()
+    world.now += HOUR_MS
+    return world, sink
+
+
+def test_what_a_sink_with_rewrites_asks_for_is_what_its_policy_allows(s3: EmbeddedS3, bucket: str) -> None:
+    with Proxy(s3.endpoint_url) as proxy:
+        world, sink = rewriting(proxy, bucket)
+        sink.poll_and_commit()
+        assert sink.log.state.replaced == {}
+        world.store.close()
+        policy, requests = rewriting_policy(world.settings)["Statement"], list(proxy.requests)
+    assert [request for request in requests if not any(allowed(one, request) for one in policy)] == []
+    alone = sink_policy(world.settings)["Statement"]
+    lacking = {action(request) for request in requests if not any(allowed(one, request) for one in alone)}
+    assert lacking == {"s3:DeleteObject"}
+
+
+def test_without_the_right_to_delete_originals_stay_and_the_sink_goes_on_until_it_has_it(
+    s3: EmbeddedS3, bucket: str
+) -> None:
+    with Proxy(s3.endpoint_url) as proxy:
+        world, sink = rewriting(proxy, bucket)
+        proxy.add(Rule(Which("DELETE", key="^topics/"), Refuse(403, "AccessDenied"), times=None))
+        before = len(list(world.store.list("topics/")))
+        sink.poll_and_commit()
+        assert len(list(world.store.list("topics/"))) == before
+        world.add(*(in_json(n=n) for n in range(10, 14)))
+        assert sink.poll_and_commit()
+        proxy.clear()
+        world.now += HOUR_MS
+        sink.poll_and_commit()
+        assert sink.log.state.replaced == {}
+        assert len(list(world.store.list("topics/"))) == 2
+        world.store.close()
 
 
 def documented(bucket: str, start: str) -> list[dict[str, Any]]:

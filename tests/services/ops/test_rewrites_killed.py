@@ -32,7 +32,7 @@ from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 
 ROUNDS, RECORDS, PEOPLE, PARTITIONS = 6, 60, 10, 2
-TRIES = 5
+TRIES, IDLE_S = 5, 15
 FORGOTTEN = 3
 """Of this person nothing is sent once the first erasure was asked for."""
 
@@ -67,9 +67,19 @@ class Scene:
         self.sent += RECORDS
 
     def kill(self, process: SinkProcess) -> None:
-        time.sleep(self.draw.uniform(0.5, 4))
+        """Some moment after somebody has begun to work."""
+        before, until = self.work(), time.monotonic() + IDLE_S
+        eventually(lambda: self.work() != before or time.monotonic() > until, what=process.output)
+        time.sleep(self.draw.uniform(0, 0.5))
         process.signal_all(signal.SIGKILL)
         assert process.wait() in (-signal.SIGKILL, 0), process.output()
+
+    def work(self) -> list[str]:
+        """What is in the bucket, uploads among it, but for heartbeats."""
+        with closing(S3Store(store_options(self.settings))) as store:
+            state = state_paths(self.settings)
+            here = [info.key for info in store.list("") if info.key not in (state.heartbeat(), state.control())]
+            return [*here, *(upload.id for upload in store.pending(""))]
 
     def done(self, *words: str) -> str:
         """A command to its end; once more where what a killed one had asked for came first."""
@@ -122,7 +132,8 @@ def test_killed_drivers_compactions_and_erasures_lose_nothing_double_nothing_and
     with closing(S3Store(store_options(scene.settings))) as store:
         log = CommitLog(store, state_paths(scene.settings), clock_ms=now_ms)
         eventually(lambda: log.load().replaced == {}, what=scene.driver.output)
-        scene.kill(scene.driver)
+        scene.driver.signal_all(signal.SIGKILL)
+        scene.driver.wait()
         scene.done("sweep", "--older-than", "1s")
         entries, paths = scene.entries(), state_paths(scene.settings)
         live = [one.file for one in live_objects(entries).values()]

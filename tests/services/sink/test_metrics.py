@@ -23,10 +23,12 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.run.metrics.sink_metrics import INSTRUMENTS
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.running import metering, open_session, run_until_drained
+from kafka_s3.state import states_on_spark
 from kafka_s3.testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce
 from tests.support.metrics import named_in_examples, panels
 from tests.support.prometheus import prometheus
+from tests.support.state_world import STATE
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
 
@@ -76,13 +78,16 @@ def metered(here: Surroundings, topic: str, **options: str) -> Iterator[Metered]
     """While the sink is there, with all done that can be."""
     (port,) = free_ports(1)
     produce(here.servers, topic, [*(Given(document(n=n)) for n in range(2)), Given(b"{broken"), Given(document(n=3))])
-    config = here.config(topic, **HOURLY, **{"metrics.prometheus.port": str(port)}, **options)
+    kept = {**STATE, "state.table": "metered_${topic}", "state.run.on": "sink", "state.interval.ms": "0"}
+    config = here.config(topic, **HOURLY, **kept, **{"metrics.prometheus.port": str(port)}, **options)
     settings = resolved(validate(config).usable())
     with (
         metering([settings]) as meters,
         open_session(settings, observer=Observer(), clock_ms=now_ms, meters=meters) as sink_session,
     ):
-        sink = sink_on_spark(settings, here.spark, observer=sink_session.heartbeat, store=sink_session.store)
+        sink = sink_on_spark(
+            settings, here.spark, observer=sink_session.heartbeat, store=sink_session.store, states=states_on_spark
+        )
         run_until_drained(sink, settings, Event(), channel=sink_session.channel)
         yield Metered(topic, port)
         with pytest.raises(SinkError, match=r"metrics\.prometheus\.port"), metering([settings]):

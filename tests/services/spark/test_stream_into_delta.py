@@ -142,7 +142,7 @@ def test_a_stream_that_is_killed_three_times_has_every_record_once_in_its_table(
         for kill in range(1, 4):
             before = table.version
             job.start()
-            eventually(lambda: table.version > before + 1, what=job.output)  # noqa: B023
+            eventually(lambda: table.version > before + 1, seconds=600, what=job.output)  # noqa: B023
             while time.monotonic() - begun < seconds * kill / 4:
                 time.sleep(0.1)
             job.signal_all(signal.SIGKILL)

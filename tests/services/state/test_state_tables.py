@@ -5,12 +5,9 @@ The sink is the real one over records in memory and an S3 server. Spark reads it
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,124 +16,15 @@ from delta.tables import DeltaTable
 from typer.testing import CliRunner
 
 from kafka_s3.cli.state import state
-from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.state import Advance, Changes, StateRules, StateStretch, Transaction
-from kafka_s3.model.errors import TableError, TableRefused
+from kafka_s3.model.errors import TableRefused
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
-from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.run.wiring.state import state_merger
-from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
-from tests.support.deaths import Died
-from tests.support.memory_world import BASE, START_MS, settings_of
-from tests.support.state_world import STATE, KeyedRecord, StateModel, partition_of, random_records
+from tests.services.state.spark_state_world import SparkStateWorld, run_at_random
+from tests.support.state_world import KeyedRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.connect.naming.table_names import TableName
-    from kafka_s3.state import SparkStates
     from kafka_s3.testing.services.s3 import EmbeddedS3
-
-PARTITIONS = [TopicPartition("orders", n) for n in range(3)]
-
-
-class Stepwise:
-    """Spark's tables, with a call around each of their steps."""
-
-    def __init__(self, tables: SparkStates) -> None:
-        self.tables = tables
-        self.step: Callable[[str], None] = lambda _: None
-        self.identity, self.is_empty, self.count = tables.identity, tables.is_empty, tables.count
-
-    @contextmanager
-    def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
-        with self.tables.read_changes(stretch, rules) as changes:
-            yield changes
-
-    def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
-        self.tables.remember_deletions(name, changes, rules, now_ms=now_ms)
-        self.step("after deletions")
-
-    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
-        self.tables.merge(name, changes, rules, transaction=transaction)
-        self.step("after merge")
-
-    def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
-        self.tables.replace(name, changes, rules, now_ms=now_ms, note=note)
-
-
-class SparkStateWorld:
-    """A sink of records in memory whose state is kept on Spark."""
-
-    def __init__(self, s3: EmbeddedS3, bucket: str, spark: SparkSession, schema: str, **config: str) -> None:
-        from kafka_s3.state import states_on_spark
-
-        self.now, self.spark, self.schema = START_MS, spark, schema
-        self.config = {
-            "s3.bucket.name": bucket, "store.url": s3.endpoint_url, "s3.region": "us-east-1", "flush.size": "3", **STATE,
-            "state.table": f"{schema}.${{topic}}", **config,
-        }  # fmt: skip
-        self.settings = settings_of(self.config)
-        self.store = S3Store(store_options(self.settings))
-        self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), self.store)
-        for tp in PARTITIONS:
-            self.kafka.create(tp)
-        self.tables = Stepwise(states_on_spark(self.settings, spark))
-        self.merger = state_merger(self.settings, self.store, self.tables, clock_ms=lambda: self.now, warn=print)
-        self.sink = build_sink(
-            self.settings, self.kafka, source=self.kafka, store=self.store, clock_ms=lambda: self.now
-        )
-        self.sink.open()
-        self.model = StateModel(by_time=self.settings.text("state.order.by") == "at")
-
-    def take(self, *records: KeyedRecord) -> None:
-        for record in records:
-            self.add(partition_of(record), record.key, record.value())
-            self.model.add(record, len(self.kafka.records[partition_of(record)]) - 1)
-        self.sink.poll_and_commit()
-
-    def add(self, tp: TopicPartition, key: str | None, value: bytes | None) -> None:
-        offset = len(self.kafka.records[tp])
-        self.kafka.add(tp, MemoryRecord(offset, START_MS, None if key is None else key.encode(), value))
-
-    def values(self, *values: dict[str, Any]) -> None:
-        """Records of the first partition, each with its `id` as the key."""
-        for value in values:
-            self.add(PARTITIONS[0], str(value["id"]), json.dumps(value).encode())
-        self.sink.poll_and_commit()
-
-    def log(self) -> CommitLog:
-        log = CommitLog(self.store, state_paths(self.settings), clock_ms=lambda: self.now)
-        log.load()
-        return log
-
-    def advance(self) -> Advance:
-        return self.merger.advance("orders", self.log())
-
-    def rebuild(self) -> Advance:
-        return self.merger.rebuild("orders", self.log())
-
-    def committed(self) -> dict[str, int]:
-        frontier = self.log().state.frontier
-        known = [(one, offset) for one, offset in self.model.records if offset < frontier.get(partition_of(one), 0)]
-        return StateModel(self.model.by_time, known).rows()
-
-    def read(self) -> list[dict[str, Any]]:
-        rows = [row.asDict(recursive=True) for row in self.spark.table(f"{self.schema}.orders").collect()]
-        return sorted(rows, key=lambda row: str(row["_key"]))
-
-    def rows(self) -> dict[str, int]:
-        found = self.read()
-        assert len({row["_key"] for row in found}) == len(found)
-        return {row["_key"]: row["n"] for row in found}
-
-    def file(self, folder: Path) -> str:
-        path = folder / "sink.json"
-        path.write_text(json.dumps({**BASE, **self.config}))
-        return str(path)
 
 
 @pytest.fixture
@@ -152,31 +40,13 @@ MakeWorld = Callable[..., SparkStateWorld]
 
 @pytest.fixture
 def world_of(s3: EmbeddedS3, bucket: str, spark: SparkSession, schema: str) -> MakeWorld:
-    return lambda **config: SparkStateWorld(s3, bucket, spark, schema, **config)
+    return lambda **config: SparkStateWorld(s3.endpoint_url, bucket, spark, schema, **config)
 
 
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=() if n < 1 else pytest.mark.nightly) for n in range(20)])
 def test_a_table_holds_the_newest_value_of_every_key(world_of: MakeWorld, seed: int) -> None:
-    random, numbers = Random(seed), itertools.count()
-    moving = seed % 2 == 0
-    world = world_of(**({"state.order.by": "at"} if moving else {}))
-    for _ in range(2):
-        world.take(*random_records(random, count=12, numbers=numbers, partitions=3, moving=moving))
-        world.tables.step = dying(random.choice(("after deletions", "after merge", "nowhere")))
-        with suppress(Died, TableError):
-            world.advance()
-    world.take(*random_records(random, count=6, numbers=numbers, partitions=3, moving=moving))
-    world.tables.step = dying("nowhere")
-    world.advance()
+    world = run_at_random(world_of, seed)
     assert world.rows() == world.committed()
-
-
-def dying(where: str) -> Callable[[str], None]:
-    def step(at: str) -> None:
-        if at == where:
-            raise Died
-
-    return step
 
 
 def test_an_entry_is_merged_once_and_check_names_the_first_key_that_differs(

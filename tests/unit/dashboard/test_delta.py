@@ -70,7 +70,7 @@ VERSIONS = (
 
 def test_versions_tell_their_entries_rows_and_what_was_rescued_or_left_out() -> None:
     found = read(put(MemoryStore(), *VERSIONS))
-    table = versions_table(found).set_index("version")
+    table = versions_table(found.versions).set_index("version")
     assert table["entries"].to_dict() == {0: "1\u20132", 1: "3", 2: "", 3: ""}
     assert table["operation"].tolist() == ["WRITE", "OPTIMIZE", "WRITE", "WRITE"]
     assert table.loc[1, ["rows", "rescued", "left_out", "removed"]].tolist() == [7, 2, 1, 0]
@@ -106,7 +106,7 @@ def test_of_a_log_that_is_too_long_or_begins_late_or_has_too_many_files_they_are
 
 
 def test_a_table_is_behind_by_the_entries_after_its_position() -> None:
-    objects = pd.DataFrame({"version": [1, 2, 2, 5], "records": [1, 10, 100, 1000]})
+    objects = pd.DataFrame({"version": [1, 2, 2, 5], "records": [1, 10, 100, 1000], "made": False})
     assert behind(objects, 1) == Behind(2, 3, 1110)
     assert behind(objects, 5) == Behind(0, 0, 0)
 

@@ -179,7 +179,7 @@ def test_a_log_read_in_pieces_and_in_any_order_gives_the_same_tables(cuts: list[
     whole = joined([part_of(entries[a:b], first=a, last=b - 1) for a, b in pieces(len(entries), cuts)][::-1])
     assert [(part.first, part.last) for part in whole] == [(0, len(entries) - 1)]
     expected = frames_of([part_of(entries, first=0, last=len(entries) - 1)])
-    for name in ("entries", "files", "counts", "gaps"):
+    for name in ("entries", "files", "counts", "gaps", "swaps"):
         pd.testing.assert_frame_equal(getattr(frames_of(whole), name), getattr(expected, name), check_categorical=False)
 
 
@@ -352,7 +352,7 @@ def test_delay_over_time_is_that_of_the_records_of_each_step() -> None:
         "min_ms": [900, 500, -1],
         "max_ms": [900, 500, -1],
     }
-    files = pd.DataFrame(columns).assign(role="value")
+    files = pd.DataFrame(columns).assign(role="value", reason="flush.size").astype({"reason": "category"})
     window = Window(0, HOUR_MS)
     found = delays(files, window)
     assert found.to_dict("list") == {"at_ms": [0], "median_ms": [100], "slow_ms": [1000], "newest_ms": [100]}
@@ -427,7 +427,8 @@ def test_the_share_of_a_kafka_partition_is_that_of_its_topics_records() -> None:
     files = pd.DataFrame(
         {"topic": ["a", "a", "b", "a"], "partition": [0, 1, 0, 0], "records": [80, 10, 5, 10], "bytes": [1, 1, 1, 1]}
     )
-    found = partitions.by_kafka_partition(files.assign(counted=True).astype({"topic": "category"}))
+    files = files.assign(role="value", reason="flush.size", counted=True, live=True)
+    found = partitions.by_kafka_partition(files.astype({"topic": "category", "reason": "category"}))
     assert found[["topic", "partition", "files", "records", "share"]].values.tolist() == [
         ["b", 0, 1, 5, 1.0], ["a", 0, 2, 90, 0.9], ["a", 1, 1, 10, 0.1],
     ]  # fmt: skip

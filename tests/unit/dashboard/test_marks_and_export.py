@@ -21,9 +21,9 @@ WINDOW = Window(0, 100 * HOUR_MS)
 
 def files(*rows: tuple[int, str, int, str]) -> pd.DataFrame:
     """Files by hour, topic, partition and schema."""
-    made = pd.DataFrame(rows, columns=list(LOOKED_AT)).assign(role=str(Role.VALUE), counted=True)
+    made = pd.DataFrame(rows, columns=list(LOOKED_AT)).assign(role=str(Role.VALUE), reason="flush.size")
     made["committed_ms"] *= HOUR_MS
-    return made.astype({"topic": "category", "schema": "category", "role": "category"})
+    return made.astype({"topic": "category", "schema": "category", "role": "category", "reason": "category"})
 
 
 def test_each_kind_of_change_is_marked_where_it_happened() -> None:

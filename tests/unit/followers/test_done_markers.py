@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_s3.followers.done_markers import CompleteDirectories, write_marker
@@ -23,8 +25,8 @@ OTHER = TopicPartition("orders", 1)
 CONFIG = {**TIME, "flush.size": "1", "done.marker.name": "_SUCCESS", "rotate.schedule.interval.ms": "-1"}
 
 
-def come(world: World, tp: TopicPartition, offset: int, at_ms: int) -> None:
-    world.kafka.add(tp, MemoryRecord(offset, at_ms, None, b'{"n":1}'))
+def come(world: World, tp: TopicPartition, offset: int, at_ms: int, n: int = 1) -> None:
+    world.kafka.add(tp, MemoryRecord(offset, at_ms, None, b'{"n":%d}' % n))
     world.now = max(world.now, at_ms)
 
 
@@ -368,6 +370,21 @@ def test_what_comes_late_into_a_directory_is_put_together_by_itself() -> None:
     look_again(world)
     look_again(world)
     assert sizes(world) == [1, 2, 3]
+
+
+def test_the_rows_of_a_complete_directory_are_sorted_where_that_is_asked_for() -> None:
+    parquet = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
+    world = World({**CONFIG, **SMALL, **parquet, "compact.sort.by": "n"})
+    world.start()
+    for offset in range(4):
+        come(world, ORDERS, offset, START_MS, n=9 - offset)
+        work(world)
+    come(world, ORDERS, 4, START_MS + HOUR)
+    work(world)
+    look_again(world)
+    (merged,) = [file for entry in world.entries() for file in entry.files if entry.swaps]
+    assert merged.sorted_by == "n"
+    assert pq.read_table(io.BytesIO(world.store.get(merged.key)))["n"].to_pylist() == [6, 7, 8, 9]
 
 
 @pytest.mark.parametrize(

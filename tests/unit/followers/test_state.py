@@ -6,6 +6,7 @@ Spark's part is played by tables in memory; tests/services/state has the same re
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -16,16 +17,24 @@ import pytest
 from rich.table import Table
 
 from kafka_s3.cli.status import states_detail, states_document
+from kafka_s3.engine.log.rewrites import ask_for_rewrite
 from kafka_s3.followers.state import ABANDONED_MS, StateMerger, StateNote, state_notes
 from kafka_s3.model.errors import ConfigError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Observer
+from kafka_s3.ops.erasure.forgetting import Forgetting
+from kafka_s3.ops.erasure.reach import unreached
+from kafka_s3.ops.erasure.subjects import subjects_of
+from kafka_s3.run.metrics.sink_metrics import SinkMetrics
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.deaths import Died
 from tests.support.memory_world import START_MS, World
+from tests.support.rewriting import ask_for_compaction
 from tests.support.state_world import STATE, KeyedRecord, MemoryStates, StateModel, partition_of, random_records
+from tests.support.verifying import MemoryCluster
 
 PARTITIONS = [TopicPartition("orders", n) for n in range(3)]
 STEPS = (
@@ -41,12 +50,17 @@ class StateWorld(World):
         self.tables = MemoryStates(self.log)
         self.model = StateModel(by_time=self.settings.text("state.order.by") == "at")
         self.warnings: list[str] = []
+        self.start_again(Observer())
+
+    def start_again(self, observer: Observer) -> None:
+        """The next driver."""
         self.sink = build_sink(
             self.settings,
             self.kafka,
             source=self.kafka,
             store=self.store,
             clock_ms=lambda: self.now,
+            observer=observer,
             states=self.tables,
         )
         self.sink.open()
@@ -91,7 +105,7 @@ class StateWorld(World):
         return self.tables.numbers("main.orders")
 
 
-QUICK = 40
+QUICK = 20
 """Runs beside every change; the others are for the nightly run."""
 
 
@@ -254,6 +268,87 @@ def test_a_merge_of_a_table_that_was_made_anew_meanwhile_notes_nothing() -> None
     assert world.rows() == {"a": 2}
 
 
+def test_tombstones_of_values_with_schemas_are_deletions_too() -> None:
+    with_schemas = {"value.converter.schemas.enable": "true", "value.schema.inference": "false"}
+    world = StateWorld(**{"flush.size": "3", **with_schemas})
+    fields = [{"field": "n", "type": "int64", "optional": False}]
+    schema = {"type": "struct", "name": "shop.Order", "optional": False, "fields": fields}
+    values = [json.dumps({"schema": schema, "payload": {"n": n}}).encode() for n in range(4)]
+    for offset, (key, value) in enumerate(
+        [(b"a", values[0]), (b"b", values[1]), (b"a", None), *[(b"c", values[3])] * 3]
+    ):
+        world.kafka.add(PARTITIONS[0], MemoryRecord(offset, START_MS, key, value))
+    world.sink.poll_and_commit()
+    world.advance()
+    assert world.rows() == {"b": 1, "c": 3}
+
+
+GRACE_MS = 3_600_000
+
+
+def rewritten(world: StateWorld) -> None:
+    """The sink does what it was asked for, and deletes the originals when their time is over."""
+    for _ in range(3):
+        world.now += GRACE_MS
+        world.sink.rewrites.notice(str(world.now))
+        world.sink.poll_and_commit()
+
+
+def test_what_is_erased_leaves_the_table_and_what_is_left_of_its_key_comes_back() -> None:
+    world = StateWorld(**{"flush.size": "1", "rewrite.grace.ms": str(GRACE_MS)})
+    world.take(record("a", 1), record("b", 2))
+    world.advance()
+    world.take(record("a", 3), record("c", 4))
+    world.advance()
+    subjects, broker = subjects_of(None, "n = 3", None), MemoryCluster(world.kafka)
+    work = Forgetting(world.settings, world.store, subjects, lambda: world.now, pytest.fail, broker)
+    for request in work.requests(work.search()):
+        ask_for_rewrite(world.store, work.log.paths, request)
+    rewritten(world)
+    places = unreached(world.settings, work.search(), topics=["orders"], now_ms=world.now)
+    assert [one.commands for one in places if "State tables, main.${topic}" in one.text] == [
+        ("kafka-s3 state rebuild orders",)
+    ]
+    world.advance()
+    assert world.rows() == {"a": 1, "b": 2, "c": 4}
+    assert noted(world).changes_a_minute is None, "it was rebuilt"
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_merge_that_read_what_is_erased_meanwhile_does_not_bring_it_back(retried: bool) -> None:
+    """Another driver rebuilds the table before this one's merge, or between two tries of it."""
+    world = StateWorld(**{"flush.size": "1"})
+    world.take(record("a", 1))
+    world.advance()
+    world.take(record("a", 3))
+    done: list[str] = []
+
+    def overtake(at: str) -> None:
+        if at == ("before merge" if retried else "read") and not done:
+            done.append(at)
+            world.rebuild()
+            world.tables.tables["main.orders"].rows.pop("a")  # the rebuild found the record erased
+            if retried:
+                raise TableUnavailable("The table was changed by another writer meanwhile.")
+
+    world.tables.step = overtake
+    with pytest.raises(TableUnavailable, match="was rebuilt by somebody else meanwhile"):
+        world.advance()
+    assert world.rows() == {}
+
+
+def test_a_table_that_lags_behind_a_compaction_reads_what_it_has_once_more() -> None:
+    world = StateWorld(**{"flush.size": "1", "rewrite.grace.ms": str(GRACE_MS)})
+    world.take(record("a", 1), record("b", 2))
+    world.advance()
+    world.take(record("a", 3), record("b", 4, deleted=True))
+    assert ask_for_compaction(world, world.store)
+    rewritten(world)
+    world.advance()
+    assert world.rows() == {"a": 3}
+    assert noted(world).changed == 2
+
+
 def test_a_sink_merges_by_time_or_after_so_many_entries() -> None:
     world = running({"state.interval.ms": "60000", "state.interval.entries": "3"})
     world.take(record("a", 1))
@@ -268,12 +363,13 @@ def test_a_sink_merges_by_time_or_after_so_many_entries() -> None:
     assert world.rows() == {"a": 4}
 
 
-def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can() -> None:
+@pytest.mark.parametrize("error", [TableRefused("no"), ValueError("no"), OSError("the JVM is gone")])
+def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can(error: Exception) -> None:
     world = running({"state.interval.ms": "0"})
     world.take(record("a", 1))
 
     def refuse(at: str) -> None:
-        raise TableRefused(f"no {at}")
+        raise error
 
     world.tables.step = refuse
     world.take(record("a", 2))
@@ -285,6 +381,36 @@ def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can() -> 
     world.take(record("a", 4))
     assert world.rows() == {"a": 4}
     assert not world.sink.followers.problems
+
+
+def test_how_far_tables_are_and_since_when_they_lack_an_entry_are_metrics() -> None:
+    world = running({"state.interval.ms": "60000"})
+    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: world.now)
+    world.start_again(metrics)
+
+    def gauges() -> dict[str, float]:
+        name = "kafka_s3_state_"
+        found = (one for one in metrics.samples() if one.instrument.name.startswith(name))
+        return {
+            one.instrument.name.removeprefix(name): one.value for one in found if isinstance(one.value, float | int)
+        }
+
+    world.take(record("a", 1), record("b", 2))
+    world.now += 60_000
+    world.sink.poll_and_commit()
+    first = world.now
+    whole = {"keys": 2, "changes_per_minute": 0, "last_merge_timestamp_seconds": first / 1000, "waiting_seconds": 0}
+    assert gauges() == {"complete_through_entry": noted(world).position, **whole}
+    world.now += 30_000
+    world.take(record("a", 3))
+    world.now += 20_000
+    assert gauges()["waiting_seconds"] == 20
+    world.now += 10_000
+    world.sink.poll_and_commit()
+    assert gauges() == {
+        "complete_through_entry": noted(world).position, "keys": 2, "changes_per_minute": 1,
+        "last_merge_timestamp_seconds": world.now / 1000, "waiting_seconds": 0,
+    }  # fmt: skip
 
 
 def noted(world: StateWorld) -> StateNote:

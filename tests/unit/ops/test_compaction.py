@@ -330,6 +330,8 @@ def test_rows_of_parquet_are_sorted_nulls_last_and_the_log_says_that_they_have_n
         tables.catch_up(log)
     (read,) = live_objects(read_history(world.store, log.paths)).values()
     assert read.file.sorted_by == "who.name,n"
+    (committed,) = committed_files(world.entries(), "orders")
+    assert committed.first_offset is None
 
 
 def test_a_lost_upload_of_sorted_rows_is_made_again_sorted() -> None:
@@ -390,3 +392,12 @@ def test_a_restore_sends_sorted_rows_in_the_order_of_the_offsets_that_their_meta
     found = list(reading_of(world.settings).messages(world.store, replace(file, skip=2)))
     assert [json.loads(one.value or b"")["n"] for one in found] == list(range(2, 12))
     assert [one.origin[2] for one in found if one.origin is not None] == list(range(2, 12))
+
+
+def test_sorted_rows_that_have_no_room_together_become_several_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = sortable()
+    first = world.store.get(next(key for key in world.store.objects if key.endswith(".parquet")))
+    size = pq.read_metadata(io.BytesIO(first)).row_group(0).total_byte_size
+    monkeypatch.setattr("kafka_s3.objects.merging.SORTED_BYTES", 2 * size + size // 2)
+    (entry,) = sorted_compaction(world, "n")
+    assert [(len(swap.keys), swap.records) for swap in entry.swaps] == [(2, 6), (2, 6)]

@@ -21,7 +21,7 @@ from rich.console import Console
 from kafka_s3.cli.position import offsets_given, show_plan
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.connect.naming.keys import BlockNames, ConnectNames, index_key_of
+from kafka_s3.connect.naming.keys import BlockNames, ConnectNames, index_key_of, rewritten_key
 from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
@@ -292,6 +292,19 @@ def test_a_clean_stop_goes_on_at_the_group_offset() -> None:
     assert (first.kind, second.kind) == (EntryKind.EPOCH, EntryKind.POSITION)
     assert (second.gaps, second.topic_ids) == ((), {"orders": "id-orders"})
     assert world.kafka.groups[GROUP] == {ORDERS: 20}
+
+
+@pytest.mark.parametrize("originals", [True, False], ids=["originals still there", "originals gone"])
+@pytest.mark.parametrize("group", [10, None])
+def test_an_object_that_a_rewrite_made_is_counted_once_with_and_without_what_it_was_made_from(
+    group: int | None, originals: bool
+) -> None:
+    old = {naming_key(0): range(5), naming_key(5): range(5, 10)} if originals else {}
+    merged = rewritten_key(naming_key(0), ".json", last=9, width=10, rewrite="5f2c91ab")
+    world = left(group=group, objects={**old, merged: range(10)})
+    (decision,) = looked(world).decisions
+    verdict = TakeoverVerdict.EQUAL if group else TakeoverVerdict.BEHIND_OBJECTS
+    assert (decision.verdict, decision.offset, len(decision.evidence.objects)) == (verdict, 10, 1)
 
 
 def test_a_crash_between_upload_and_commit_is_written_over_where_files_split_the_same_way() -> None:

@@ -158,7 +158,7 @@ PAGES: Final = (
     )),
     Page("configuration-running.md", "Running, health, notifications", "how a sink runs, what it reports, and who is notified of objects", (
         Chapter("Running", (), ("compatibility.strict", "tasks.run.on", "commit.max.files", "task.timeout.ms", "writer.memory.bytes",
-                                 "rewrite.grace.ms")),
+                                 "spark.idle.ms", "rewrite.grace.ms")),
         Chapter("Health and metrics", (), (
             "heartbeat.interval.ms", "health.lag.max.records", "health.delay.max.ms", "health.deadletter.max.ratio",
             "metrics.prometheus.port", "metrics.otlp.enable")),

@@ -101,7 +101,7 @@ class DataKeys(Protocol):
 
 
 _MARK: Final = r"(?:-[0-9]{1,19}\.[0-9a-f]{8})?"
-_MARKED: Final = re.compile(r"-(?P<last>[0-9]{1,19})\.[0-9a-f]{8}(?![^/.])[^/]*", re.ASCII)
+_MARKED: Final = re.compile(r"-(?P<last>[0-9]{1,19})\.(?P<hash>[0-9a-f]{8})(?![^/.])[^/]*", re.ASCII)
 
 
 def rewritten_key(key: str, extension: str, *, last: int, width: int, rewrite: str) -> str:
@@ -118,6 +118,12 @@ def last_of_rewritten(key: str) -> int | None:
     """The last offset of an object that was made from others, by its key; None for all that tasks have made, whose keys do not say it."""
     found = _MARKED.search(key, key.rfind("/") + 1)
     return None if found is None else int(found["last"])
+
+
+def first_of_rewritten(key: str) -> str:
+    """The key of the first of the objects that one was made from; that of an object which a task has made as it is."""
+    found = _MARKED.search(key, key.rfind("/") + 1)
+    return key if found is None else f"{key[: found.start()]}{key[found.end('hash') :]}"
 
 
 def topics_root(topics_dir: str, delimiter: str) -> str:
@@ -166,14 +172,15 @@ class ConnectNames(ObjectNames, DataKeys):
         return ObjectKey(tp, encoded, int(found["offset"]), found["extension"])
 
     def read_own(self, key: str, topics: Iterable[str], *, extension: str) -> ObjectKey | None:
-        """What a key says that these settings give to an object of one of the topics, with this extension; None for any other key.
+        """What a key says that these settings give to an object of one of the topics, with this extension, or to one that a rewrite made
+        from such; None for any other key.
 
         Where a delimiter can be part of a topic's name, the longest topic that fits is taken. Every key has one reading as long as
         `file.delim` begins and ends with something other than a digit.
         """
         for topic in sorted(topics, key=len, reverse=True):
             found = self.read(key, topic) if key.startswith(self.prefix_of(topic)) else None
-            if found is not None and found.extension == extension and key == self._again(found):
+            if found is not None and found.extension == extension and first_of_rewritten(key) == self._again(found):
                 return found
         return None
 

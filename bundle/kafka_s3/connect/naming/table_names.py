@@ -48,7 +48,7 @@ class TableNames:
         if other != topic:
             raise TableRefused(
                 f"Topics {other} and {topic} would share the table {name} ({self.key}={self.pattern}; dots and dashes become "
-                "underscores, and case does not count). Give one of them a sink of its own, with another {self.key}."
+                f"underscores, and case does not count). Give one of them a sink of its own, with another {self.key}."
             )
         return name
 

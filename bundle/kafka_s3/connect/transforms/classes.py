@@ -49,11 +49,15 @@ INSERTED: Final = ("topic", "partition", "offset", "timestamp", "static")
 DEFAULTS: Final = "replace.null.with.default"
 
 
-def chain_of(steps: Sequence[ConfiguredStep], *, now_ms: int, strict: bool, tables: bool) -> Chain | None:
-    """The chain of configured steps, None where there are none. `now_ms` is the time (`SimpleDates`), `tables` as in `Chain`."""
+def chain_of(
+    steps: Sequence[ConfiguredStep], *, now_ms: int, strict: bool, tables: bool, has_schemas: bool
+) -> Chain | None:
+    """The chain of configured steps, None where there are none. `now_ms` is the time (`SimpleDates`), `tables` as in `Chain`;
+    `has_schemas`: whether the converter's values have some.
+    """
     if not steps:
         return None
-    links = tuple(_step(one, now_ms=now_ms, strict=strict) for one in steps)
+    links = tuple(_step(one, now_ms=now_ms, strict=strict, has_schemas=has_schemas) for one in steps)
     return Chain(links, read_by_transforms(steps), tables)
 
 
@@ -79,9 +83,9 @@ def has_targets_apart(steps: Sequence[ConfiguredStep], topics: Sequence[str]) ->
     return len(set(targets)) == len(topics)
 
 
-def _step(one: ConfiguredStep, *, now_ms: int, strict: bool) -> ChainLink:
+def _step(one: ConfiguredStep, *, now_ms: int, strict: bool, has_schemas: bool) -> ChainLink:
     predicate = _predicate(one.predicate) if one.predicate is not None else None
-    transform = _transform(one.transform, now_ms=now_ms, strict=strict)
+    transform = _transform(one.transform, now_ms=now_ms, strict=strict, has_schemas=has_schemas)
     return ChainLink(one.transform.java, transform, predicate, not one.negate)
 
 
@@ -105,7 +109,7 @@ def _predicate(made: Configured) -> Predicate:
             return TopicNameMatches(compiled(made.text("pattern")))
 
 
-def _transform(made: Configured, *, now_ms: int, strict: bool) -> Transform:
+def _transform(made: Configured, *, now_ms: int, strict: bool, has_schemas: bool) -> Transform:
     if made.own:
         own: Transform = make(TRANSFORM_GROUP, f"transforms.{made.alias}.type", made.kind, made)
         return own
@@ -113,6 +117,8 @@ def _transform(made: Configured, *, now_ms: int, strict: bool) -> Transform:
         return ON_TIMES[made.kind](made, now_ms)
     if made.kind == "replace_field":
         return _replace_field(made, strict=strict)
+    if made.kind == "tombstone_handler":
+        return TombstoneHandler(made.text("behavior"), has_schemas)
     return MAKERS[made.kind](made)
 
 
@@ -235,7 +241,6 @@ MAKERS: Final[dict[str, Callable[[Configured], Transform]]] = {
     "value_to_key": lambda made: ValueToKey(made.names("fields"), made.flag(DEFAULTS)),
     "drop": lambda made: Drop(_part(made), made.text("schema.behavior")),
     "extract_topic": _extract_topic,
-    "tombstone_handler": lambda made: TombstoneHandler(made.text("behavior")),
     "new_record_state": _new_record_state,
 }
 ON_TIMES: Final[dict[str, Callable[[Configured, int], Transform]]] = {

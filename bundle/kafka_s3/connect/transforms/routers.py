@@ -20,7 +20,7 @@ from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.naming.state_terms import DELETED
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP, Nulls
-from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
+from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.connect.schemas.json_form import default_value
 from kafka_s3.connect.transforms.record import (
     ILLEGAL,
@@ -123,10 +123,12 @@ class Drop:
 class TombstoneHandler:
     """What becomes of null values (`behavior`): ignore and warn drop the record, fail refuses it.
 
-    With rewrite, which is ours, it gets the value that Debezium gives a deletion, so that it has a row and coordinates like any other.
+    With rewrite, which is ours, it gets the value that Debezium gives a deletion, so that it has a row and coordinates like any other; with
+    a schema where the topic's values have schemas.
     """
 
     behavior: str
+    has_schemas: bool = False
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         if record.value is not None:
@@ -135,7 +137,7 @@ class TombstoneHandler:
         if self.behavior == "fail":
             raise Refused(f"A tombstone record was found at {coordinates}.")
         if self.behavior == "rewrite":
-            return replace(record, value={DELETED: "true"}, value_schema=None)
+            return replace(record, value={DELETED: "true"}, value_schema=DELETION if self.has_schemas else None)
         if self.behavior == "warn":
             _log.warning("The tombstone record at %s is dropped.", coordinates)
         return None
@@ -145,6 +147,11 @@ class TombstoneHandler:
         return None if run.tombstones else run
 
 
+DELETION: Final = ConnectSchema(
+    SchemaType.STRUCT,
+    name="kafka_s3.Deletion",
+    fields=(Field(DELETED, ConnectSchema(SchemaType.STRING, optional=True)),),
+)
 BOUNDS: Final = "java.lang.IndexOutOfBoundsException"
 TOPIC: Final = re.compile(r"\$\{topic\}")
 TIMESTAMP: Final = re.compile(r"\$\{timestamp\}")

@@ -33,6 +33,7 @@ def unreached(
     return [
         *_of_bucket(settings, searched, now_ms),
         *([] if purged else _of_tables(settings)),
+        *_of_state_tables(settings),
         *_of_search(settings, searched),
         *_of_kafka(settings, searched, topics),
         Unreached(
@@ -77,6 +78,18 @@ def _of_tables(settings: Settings) -> Iterator[Unreached]:
         yield Unreached(
             "Metadata of Iceberg tables: the same bounds, as long as a snapshot names the replaced files (the newest 100). This command "
             "with --purge deletes all snapshots but those that a branch or a tag names."
+        )
+
+
+def _of_state_tables(settings: Settings) -> Iterator[Unreached]:
+    """Copies of the newest value of every key, which Spark keeps."""
+    if settings.flag("state.enable"):
+        table = settings.text("state.table")
+        old = "expire_snapshots" if settings.text("state.table.format") == "iceberg" else "VACUUM"
+        yield Unreached(
+            f"State tables, {table}: they hold copies. Their next merge makes their rows again from the objects that are left, or this "
+            f"command now; then let Spark delete the files of earlier versions, of the tables __deleted, too, once they may go ({old}):",
+            (f"kafka-s3 state rebuild {shlex.quote(settings.name)}",),
         )
 
 

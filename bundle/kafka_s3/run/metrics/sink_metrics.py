@@ -17,7 +17,7 @@ from typing import Final
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.files import Reason, counted
-from kafka_s3.model.protocols import Observer, RewriteSummary, RoundSummary, TopicBacklog
+from kafka_s3.model.protocols import Observer, RewriteSummary, RoundSummary, StateProgress, TopicBacklog
 from kafka_s3.model.timing import Durations, Requests, took
 
 
@@ -120,13 +120,24 @@ REWRITTEN: Final = Instrument("kafka_s3_rewritten_objects_total", _COUNTER, "Obj
                               ("sink", "reason", "result"))  # fmt: skip
 DELETED: Final = Instrument("kafka_s3_originals_deleted_total", _COUNTER, "Replaced objects that were deleted when their grace was over. "
                             "The others replaced are still in the bucket.")  # fmt: skip
+STATE_ENTRY: Final = Instrument("kafka_s3_state_complete_through_entry", _GAUGE, "The entry of the log through which the topic's state "
+                                "table is complete. This and the next four are of tables that the sink itself keeps.", _TOPIC)  # fmt: skip
+STATE_KEYS: Final = Instrument("kafka_s3_state_keys", _GAUGE, "Rows of the state table after its last merge.", _TOPIC)
+STATE_PACE: Final = Instrument("kafka_s3_state_changes_per_minute", _GAUGE, "Keys that changed, a minute between the last two merges of "
+                               "the state table; 0 after a rebuild.", _TOPIC)  # fmt: skip
+STATE_MERGED: Final = Instrument(
+    "kafka_s3_state_last_merge_timestamp_seconds", _GAUGE, "When the state table was last merged, as Unix time.", _TOPIC
+)
+STATE_WAITING: Final = Instrument("kafka_s3_state_waiting_seconds", _GAUGE, "How long this run has known of an entry that the state table "
+                                  "lacks; 0 where there is none.", _TOPIC)  # fmt: skip
 MEMORY: Final = Instrument("kafka_s3_memory_bytes", _GAUGE, "Resident memory on the driver's machine: of the driver itself, of Java, of "
                            "the Python processes of tasks. What forked processes share counts in each.", ("process",))  # fmt: skip
 
 INSTRUMENTS: Final = (
     RECORDS, RECORDS_READ, FETCHED, FILES, BYTES, DEAD_LETTERS, LAG_RECORDS, LAG_SECONDS, OPEN_AGE, DELAY, UNREAD,
     CATCH_UP, CATCH_UP_RATE, PHASE, PROBLEMS, WARNINGS, LAST_ROUND,
-    ROUND, REQUESTS, FAILED, RETRIES, STATES, STATE_BYTES, REWRITTEN, DELETED, MEMORY,
+    ROUND, REQUESTS, FAILED, RETRIES, STATES, STATE_BYTES, REWRITTEN, DELETED,
+    STATE_ENTRY, STATE_KEYS, STATE_PACE, STATE_MERGED, STATE_WAITING, MEMORY,
 )  # fmt: skip
 
 
@@ -190,6 +201,7 @@ class SinkMetrics(Observer):
         self._counts: dict[tuple[Instrument, Labels], float] = {}
         self._durations: dict[tuple[Instrument, Labels], Durations] = {}
         self._waiting: Mapping[str, TopicBacklog] = {}
+        self._states: Mapping[str, StateProgress] = {}
         self._requests: Callable[[], Requests] = Requests
         self._heartbeat: Callable[[], Heartbeat | None] = lambda: None
         for one in (RECORDS_READ, WARNINGS, RETRIES, STATES, STATE_BYTES, DELETED):
@@ -205,10 +217,16 @@ class SinkMetrics(Observer):
         """Everything as it is now."""
         with self._lock:
             self._count_requests(self._requests())
-            counts, durations, waiting = dict(self._counts), dict(self._durations), self._waiting
+            counts, durations, waiting, states = (
+                dict(self._counts),
+                dict(self._durations),
+                self._waiting,
+                self._states,
+            )
         yield from (Sample(instrument, labels, value) for (instrument, labels), value in counts.items())
         yield from (Sample(instrument, labels, value) for (instrument, labels), value in durations.items())
         yield from self._waiting_samples(waiting)
+        yield from self._state_samples(states)
         heartbeat = self._heartbeat()
         if heartbeat is not None:
             yield from self._heartbeat_samples(heartbeat)
@@ -236,6 +254,12 @@ class SinkMetrics(Observer):
         with self._lock:
             self._count_rewrite(done)
         super().rewritten(done)
+
+    def states_kept(self, topics: Mapping[str, StateProgress]) -> None:
+        """How far they are now."""
+        with self._lock:
+            self._states = topics
+        super().states_kept(topics)
 
     def warned(self, text: str) -> None:
         """Counted."""
@@ -301,6 +325,16 @@ class SinkMetrics(Observer):
             yield Sample(UNREAD, labels, one.unread)
             yield Sample(LAG_SECONDS, labels, _seconds_since(one.unread_since_ms, now))
             yield Sample(OPEN_AGE, labels, _seconds_since(one.open_since_ms, now))
+
+    def _state_samples(self, states: Mapping[str, StateProgress]) -> Iterator[Sample]:
+        now = self._clock_ms()
+        for topic, one in states.items():
+            labels = self._sink, topic
+            yield Sample(STATE_ENTRY, labels, one.position)
+            yield Sample(STATE_KEYS, labels, one.keys or 0)
+            yield Sample(STATE_PACE, labels, one.changes_a_minute or 0)
+            yield Sample(STATE_MERGED, labels, one.merged_ms / 1000)
+            yield Sample(STATE_WAITING, labels, _seconds_since(one.waiting_since_ms, now))
 
     def _heartbeat_samples(self, heartbeat: Heartbeat) -> Iterator[Sample]:
         for phase in Phase:

@@ -1,6 +1,8 @@
-"""What is the archive of Spark's 13,000 classes, with which a local session starts (`run.java.java.ClassArchive`)?
+"""What is the archive of Spark's classes, with which a local session starts (`run.java.java.ClassArchive`)?
 
-python -m kafka_s3.run.spark.class_archive     (what the first session on a machine does; in an image, say)
+There is one for each duty of a session, for a JVM holds what it maps in memory: 13,000 classes with Spark's SQL, half of them without.
+
+python -m kafka_s3.run.spark.class_archive     (what the first sink on a machine does; in an image, say)
 
 To make it, a process of its own runs a session that does what sinks do (`run.spark.session`); its JVM writes its classes at its end.
 """
@@ -9,6 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from kafka_s3.run.java.jars import pyspark_jars
@@ -16,12 +20,24 @@ from kafka_s3.run.java.java import ClassArchive, find_java, run_quietly
 
 QUICK: Final = "-XX:TieredStopAtLevel=1"
 """What lives so short is compiled quickly, not well."""
+
+
+class Duty(StrEnum):
+    """What a local session is for: to hand out numbers to tasks that read for themselves, or for whatever Spark's SQL can do."""
+
+    NUMBERS = "numbers"
+    QUERIES = "queries"
+
+
 SESSION: Final = "kafka_s3.run.spark.session"
 
 
-def spark_classes() -> ClassArchive:
+NAMES: Final = {Duty.NUMBERS: "Spark-core", Duty.QUERIES: "Spark"}
+
+
+def spark_classes(duty: Duty = Duty.QUERIES) -> ClassArchive:
     """The archive for the installed pyspark. Raises LocalServiceError where there is none."""
-    return ClassArchive("Spark", pyspark_jars(), _write)
+    return ClassArchive(NAMES[duty], pyspark_jars(), partial(_write, duty))
 
 
 def joined(options: Iterable[str]) -> str:
@@ -29,9 +45,10 @@ def joined(options: Iterable[str]) -> str:
     return " ".join(f'"{option}"' for option in options)
 
 
-def _write(options: Sequence[str]) -> None:
-    run_quietly([sys.executable, "-m", SESSION, joined([*options, QUICK])])
+def _write(duty: Duty, options: Sequence[str]) -> None:
+    run_quietly([sys.executable, "-m", SESSION, duty, joined([*options, QUICK])])
 
 
 if __name__ == "__main__":
-    spark_classes().options(find_java())
+    for one in Duty:
+        spark_classes(one).options(find_java())

@@ -9,25 +9,56 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import os
+import sys
+from collections.abc import Iterator
 from typing import Final
 
 NEEDED: Final = (
-    "kafka_s3.run.spark.task", "kafka_s3.connect.registry.client", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",
-    "kafka_s3.connect.converters.avro_loops", "kafka_s3.connect.records.loops",
+    "kafka_s3.run.spark.task", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",
+    "kafka_s3.connect.converters.avro_loops", "kafka_s3.connect.records.loops", "pyspark.worker",
 )  # fmt: skip
 """Loops are compiled when they are imported."""
 READER: Final = "kafka_s3.kafka.reader.reader"
 """It compiles its loops when it is imported. Where it cannot be (the trial of `kafka.reader=auto` logs why), Spark reads."""
+REGISTRY: Final = "kafka_s3.connect.registry.client"
+WORKERS_FOR: Final = "KAFKA_S3_WORKERS_FOR"
+"""The variable that says what workers of a session are for that serves only sinks whose tasks read for themselves: `REGISTRY` or nothing.
+Without it they may be for anything.
+"""
 
 
 def load_data() -> None:
-    """Does what every worker would do with its first record: with its first array pyarrow loads pandas, where that is installed."""
+    """Does what every worker would do with its first record: with its first array pyarrow loads pandas, where that is installed.
+
+    Where no code of others runs, nobody needs it, and it takes 26 MB: then pyarrow takes it for not installed.
+    """
     from pyarrow import array
 
+    from kafka_s3.connect.config.plugins import any_is_offered
     from kafka_s3.store.credentials import load_models
 
     load_models()
-    array([0])
+    is_for_anything = WORKERS_FOR not in os.environ or any_is_offered()
+    with contextlib.nullcontext() if is_for_anything else without("pandas"):
+        array([0])
+
+
+@contextlib.contextmanager
+def without(module: str) -> Iterator[None]:
+    """As if a module, which nobody has imported yet, were not installed."""
+
+    class Absent:
+        @staticmethod
+        def find_spec(name: str, *_: object) -> None:
+            if name == module:
+                raise ModuleNotFoundError(name=module)
+
+    sys.meta_path.insert(0, Absent)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(Absent)
 
 
 def main() -> None:
@@ -35,12 +66,15 @@ def main() -> None:
     gc.disable()  # among what is being imported there is none, and looking takes a quarter of the time
     for name in NEEDED:
         importlib.import_module(name)
+    if os.environ.get(WORKERS_FOR, REGISTRY) == REGISTRY:
+        importlib.import_module(REGISTRY)
     with contextlib.suppress(ImportError, OSError, AttributeError):
         importlib.import_module(READER)
     load_data()
+    serve = importlib.import_module("pyspark.daemon").manager
     gc.freeze()  # what all workers share is never garbage
     gc.enable()
-    importlib.import_module("pyspark.daemon").manager()
+    serve()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from importlib.util import find_spec
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
@@ -51,7 +50,7 @@ from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, reports_o
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.failures import SHOWN, SPARK_ERRORS, python_reason
 from kafka_s3.run.spark.report_form import outcome_of, outcome_text
-from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.spark.session import SessionTurns, spark_session
 from kafka_s3.run.spark.source import (
     DriverSource,
     ReadRanges,
@@ -61,6 +60,7 @@ from kafka_s3.run.spark.source import (
     kafka_classes,
     reading_properties,
 )
+from kafka_s3.run.spark.task import texts_by_numbers
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import task_plan
@@ -84,7 +84,10 @@ NO_DELTA: Final = (
     "DELTA_CONFIGURE_SPARK_SESSION",
 )
 NO_FILE_SYSTEM: Final = ("No FileSystem for scheme", "ClassNotFoundException: Class org.apache.hadoop.fs.s3a")
-OVERTAKEN: Final = re.compile(r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent\w+Exception")
+OVERTAKEN: Final = re.compile(
+    r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent\w+Exception|"
+    r"iceberg\.exceptions\.(?:CommitFailed|CommitStateUnknown|Validation)Exception"
+)
 HOW_TO_KNOW: Final = (
     "This Spark knows no Delta. On Databricks it does; elsewhere install Python's delta-spark, start Spark with the package "
     "io.delta:delta-spark and the two settings of Delta's quick start (spark.sql.extensions, spark.sql.catalog.spark_catalog), and with a "
@@ -403,7 +406,7 @@ REACHED: Final = "{}"
 
 def sink_on_spark(
     settings: Settings,
-    spark: SparkSession,
+    spark: SparkSession | SessionTurns,
     *,
     observer: Observer | None = None,
     store: ObjectStore | None = None,
@@ -411,20 +414,25 @@ def sink_on_spark(
 ) -> Sink:
     """A sink of resolved settings, not opened yet. `store` is the driver's view of the bucket, where there is one already.
 
-    `states` makes what keeps state tables, for a sink that has some.
+    `states` makes what keeps state tables, for a sink that has some; it needs a session that lasts, as a catalog does.
     """
     properties, watching = consumer_properties(settings), observer or Observer()
     brokers = KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=properties)
-    choose = _reader_choice(settings, spark, properties, brokers, watching.decided)
+
+    def engine_on(session: SparkSession) -> SparkEngine:
+        choose = _reader_choice(settings, session, properties, brokers, watching.decided)
+        return SparkEngine(session, choose, watching.reading)
+
+    lasting = None if isinstance(spark, SessionTurns) else spark
     return build_sink(
         settings,
         brokers,
-        source=SparkEngine(spark, choose, watching.reading),
+        source=EngineInTurns(spark, engine_on) if isinstance(spark, SessionTurns) else engine_on(spark),
         store=store or S3Store(store_options(settings)),
         clock_ms=now_ms,
         observer=observer,
-        spark=_catalog(settings, spark),
-        states=states(settings, spark) if states is not None and kept_by_sink(settings) else None,
+        spark=_catalog(settings, lasting) if lasting is not None else None,
+        states=states(settings, lasting) if lasting is not None and states and kept_by_sink(settings) else None,
         background=lambda work: run_in_daemon(work, "retry"),
     )
 
@@ -480,6 +488,25 @@ class SparkEngine:
         read_ranges = self.choose(assignments[0].topic_partition)
         with progress_of(self.spark, assignments, self.reading):
             return read_ranges(assignments)
+
+
+@dataclass(slots=True)
+class EngineInTurns:
+    """The engine over a session that may end between two rounds; over each new one who reads is found out again."""
+
+    turns: SessionTurns
+    engine_on: Callable[[SparkSession], SparkEngine]
+    _newest: SparkEngine | None = None
+
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """As `SparkEngine.read`. Raises what a session's start raises, too."""
+        if not assignments:
+            return []
+        with self.turns.used() as spark:
+            engine = self._newest
+            if engine is None or engine.spark is not spark:
+                self._newest = engine = self.engine_on(spark)
+            return engine.read(assignments)
 
 
 class ReaderChoice:
@@ -558,19 +585,16 @@ class Trial:
     def check(self, spark: SparkSession, topic_partition: TopicPartition) -> None:
         """Tries it in one task. Raises KafkaUnavailable where the brokers did not answer it, SourceError where it cannot read."""
         try:
-            (row,) = spark.range(0, 1, 1, 1).mapInArrow(partial(self.run, topic_partition), "answer string").collect()
+            (answer,) = texts_by_numbers(spark, 1, partial(self.run, topic_partition))
         except SPARK_ERRORS as error:
             raise SourceError(f"the trial failed in Spark: {python_reason(error)}") from error
-        if row.answer != REACHED:
-            reports_of([outcome_of(row.answer)])
+        if answer != REACHED:
+            reports_of([outcome_of(answer)])
 
-    def run(self, topic_partition: TopicPartition, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row: the task's failure, or that there is none."""
-        for _ in batches:
-            pass
+    def run(self, topic_partition: TopicPartition, _: Iterable[int]) -> Iterator[str]:
+        """The task's failure, or that there is none."""
         try:
             check_reach(self.bootstrap_servers, self.properties, topic_partition)
-            answer = REACHED
+            yield REACHED
         except SourceError as error:
-            answer = outcome_text(TaskFailure(topic_partition, error))
-        yield pa.RecordBatch.from_arrays([pa.array([answer])], names=["answer"])
+            yield outcome_text(TaskFailure(topic_partition, error))

@@ -1,6 +1,7 @@
 """How do sinks run in this process, from the first question to the last word? For the command and the job.
 
-Several sinks share a session of Spark; each has a thread with a driver of its own. A sink that fails stops alone: its heartbeat and the log
+Several sinks share a session of Spark, which ends where none of them has read anything for a while, and begins again with the next records.
+Each sink has a thread with a driver of its own. A sink that fails stops alone: its heartbeat and the log
 say why, the others go on. Where Spark itself dies, all of them fail. Spark gives each sink's jobs the same share of its cores (pools of the
 mode FAIR).
 """
@@ -13,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from threading import Event, Lock, Thread
+from threading import Event, RLock, Thread, Timer
 from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.settings import Settings
@@ -25,7 +27,17 @@ from kafka_s3.model.process import run_in_thread
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogObserver, name_in_logs
-from kafka_s3.run.spark.session import end_session, spark_session
+from kafka_s3.run.spark.class_archive import Duty
+from kafka_s3.run.spark.session import (
+    SessionTurns,
+    duty_of,
+    duty_of_all,
+    end_session,
+    end_session_and_jvm,
+    for_workers,
+    is_given,
+    spark_session,
+)
 from kafka_s3.run.wiring.clients import ask_bucket, ask_kafka
 from kafka_s3.run.wiring.running import Metering, metering, open_session, run_until_drained, run_until_stopped, stopping
 
@@ -69,11 +81,16 @@ _log = logging.getLogger(__name__)
 
 
 class SharedSession:
-    """A session that begins once, beside the caller's work; each of several sinks sees it with settings of its own. Thread-safe."""
+    """A session that begins once, beside the caller's work; each of several sinks sees it with settings of its own. Thread-safe.
 
-    def __init__(self, start: Callable[[], SparkSession], *, sinks: int) -> None:
-        self._start, self._several, self._lock = start, sinks > 1, Lock()
+    With `idle_s` it ends, and its JVM, when nobody has used it for so many seconds; the next use begins another.
+    """
+
+    def __init__(self, start: Callable[[], SparkSession], *, sinks: int, idle_s: float | None = None) -> None:
+        self._start, self._several, self._idle_s, self._lock = start, sinks > 1, idle_s, RLock()
         self._session: Future[SparkSession] | None = None
+        self._views: dict[str, SparkSession] = {}
+        self._users, self._timer = 0, Timer(0, self._end_if_idle)
 
     def begin(self) -> Future[SparkSession]:
         """Starts it, unless that was done before."""
@@ -85,17 +102,61 @@ class SharedSession:
             return self._session
 
     def for_sink(self, sink: str) -> SparkSession:
-        """The session for a sink, whose jobs this thread starts. Raises what its start raises."""
+        """The session for a sink, whose jobs this thread starts; it does not end any more. Raises what its start raises."""
+        with self._lock:
+            self._users += 1
+        return self._view(sink)
+
+    def turns_of(self, sink: str) -> SessionTurns:
+        """The session for a sink that does without one between its rounds."""
+        return SessionTurns(partial(self._used, sink))
+
+    @contextmanager
+    def _used(self, sink: str) -> Iterator[SparkSession]:
+        with self._lock:
+            self._timer.cancel()
+            self._users += 1
+        try:
+            yield self._view(sink)
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0 and self._idle_s is not None:
+                    self._timer = Timer(self._idle_s, self._end_if_idle)
+                    self._timer.daemon = True
+                    self._timer.start()
+
+    def _view(self, sink: str) -> SparkSession:
         session = self.begin().result()
         if not self._several or getattr(session, "_sc", None) is None:  # Spark Connect has neither
             return session
         session.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
-        return session.newSession()
+        with self._lock:
+            if sink not in self._views:
+                self._views[sink] = session.newSession()
+            return self._views[sink]
+
+    def _end_if_idle(self) -> None:
+        with self._lock:
+            if self._users or self._session is None:
+                return
+            ended, self._session = self._session, None
+            self._views.clear()
+            end_session_and_jvm(ended.result())
+        _log.info("Spark has ended, as nothing was read for %g s (spark.idle.ms)", self._idle_s)
 
     def close(self) -> None:
         """Ends what was started; waits for a start under way."""
-        if self._session is not None and self._session.exception() is None:
-            end_session(self._session.result())
+        with self._lock:
+            self._timer.cancel()
+            if self._session is not None and self._session.exception() is None:
+                end_session(self._session.result())
+
+
+def idle_s(sinks: Sequence[Settings]) -> float | None:
+    """After how many seconds without work Spark ends: by the most patient of the sinks. None where it does not, or is not ours to end."""
+    limits = [one.number("spark.idle.ms") for one in sinks]
+    return None if is_given() or 0 in limits else max(limits) / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +246,7 @@ class Process:
         with opened as sink_session, stopping(self.stop):
             ask_kafka(settings, observer.preparing)
             observer.preparing("starting Spark")
-            spark, channel = self.session.for_sink(settings.name), sink_session.channel
+            spark, channel = self._session_for(settings), sink_session.channel
             sink = sink_on_spark(
                 settings, spark, observer=sink_session.heartbeat, store=sink_session.store, states=self.states
             )
@@ -195,7 +256,16 @@ class Process:
                 else:
                     run_until_stopped(sink, settings, self.stop, channel=channel)
             finally:
-                set_task_values(spark, sink_session.heartbeat.current)
+                if not isinstance(spark, SessionTurns):
+                    set_task_values(spark, sink_session.heartbeat.current)
+
+    def _session_for(self, settings: Settings) -> SparkSession | SessionTurns:
+        """The session, which has started. Whoever names tables in it or keeps them there has it for good."""
+        if is_given() or duty_of(settings) is Duty.QUERIES:
+            return self.session.for_sink(settings.name)
+        turns = self.session.turns_of(settings.name)
+        with turns.used():
+            return turns
 
 
 @contextmanager
@@ -215,6 +285,7 @@ def process_of(
     """
     check_distinct(sinks)
     stop, name = Event(), sinks[0].name if len(sinks) == 1 else "kafka-s3"
-    session = SharedSession(lambda: spark_session(name=name, cores=cores, jvm=jvm), sinks=len(sinks))
+    start = partial(spark_session, name=name, cores=cores, duty=duty_of_all(sinks), more=for_workers(sinks), jvm=jvm)
+    session = SharedSession(start, sinks=len(sinks), idle_s=idle_s(sinks))
     with metering(sinks) as meters, stopping(stop), closing(session):
         yield Process(session, stop, meters, available_now, close, states)

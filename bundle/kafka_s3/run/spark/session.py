@@ -4,7 +4,10 @@ On Databricks and under spark-submit a session exists and the connector is part 
 The JVM of a local session and its Python workers write to a pipe in place of standard error: their lines become lines of our log, without
 those that say nothing.
 
-python -m kafka_s3.run.spark.session OPTIONS     (writes an archive of Spark's classes: `class_archive`)
+A local session is for one of two duties. Where tasks read for themselves, Spark hands out numbers: that needs neither its SQL nor a large
+heap, and a session that is used for nothing else never loads them.
+
+python -m kafka_s3.run.spark.session DUTY OPTIONS     (writes an archive of Spark's classes: `class_archive`)
 """
 
 from __future__ import annotations
@@ -16,13 +19,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kafka_s3.model.process import run_in_thread, start_daemon
+from kafka_s3.run.spark.class_archive import Duty, joined, spark_classes
+from kafka_s3.run.spark.daemon import REGISTRY, WORKERS_FOR
 
 NOISE: Final = (
     "Picked up J", "Using incubator modules", "Using Spark's default log4j profile", "Setting default log level to",
@@ -59,6 +66,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from kafka_s3.connect.config.settings import Settings
+
 LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -84,6 +93,8 @@ DELTA: Final = {
 }
 ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 COLLECTOR: Final = "-XX:+UseParallelGC"
+SMALL_COLLECTOR: Final = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+"""It keeps no books beside the heap, which take 45 MB with the other, and gives back what is free after a full collection."""
 COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000 -XX:Tier4CompileThreshold=1500000 "
     "-XX:Tier4BackEdgeThreshold=4000000"
@@ -93,14 +104,57 @@ all records pass through, where Spark reads them.
 """
 HEAP: Final = "-Xms64m"
 """A JVM begins with a sixty-fourth of the machine's memory, and touches all of it before it looks for garbage: half a gigabyte of 32."""
+SMALL_COMPILER: Final = "-XX:TieredStopAtLevel=1"
+"""What hands out numbers is never busy: code that counts, for the good compiler, how often it runs takes a third more for nothing."""
+SMALL_HEAP: Final = "-Xms16m"
+CONVERTERS: Final = ("key.converter", "value.converter")
 FIRST_WORKER: Final = "first worker"
 FIRST_WORKER_S: Final = 60
 ARCHIVE_WRITTEN_S: Final = 180
+EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
-def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
-    """The active session, or a new local one on `cores` cores with the Kafka connector's jars from the cache, in `jvm` if that is given."""
+def duty_of(settings: Settings) -> Duty:
+    """What a sink's session is for: queries where Spark reads its records, or keeps or names tables for it."""
+    keeps_state = settings.flag("state.enable") and settings.text("state.run.on") == "sink"
+    names_tables = settings.flag("delta.enable") and bool(settings.text("delta.table.name"))
+    by_spark = settings.text("kafka.reader") == "spark" or settings.text("tasks.run.on") == "driver"
+    return Duty.QUERIES if keeps_state or names_tables or by_spark else Duty.NUMBERS
+
+
+def for_workers(sinks: Sequence[Settings]) -> Mapping[str, str]:
+    """The setting that keeps the workers of a session for numbers from loading what none of these sinks needs."""
+    if duty_of_all(sinks) is Duty.QUERIES:
+        return EMPTY
+    urls = [one.given(f"{converter}.schema.registry.url") for one in sinks for converter in CONVERTERS]
+    return {f"spark.executorEnv.{WORKERS_FOR}": REGISTRY if any(urls) else "records"}
+
+
+def duty_of_all(sinks: Sequence[Settings]) -> Duty:
+    """What the session is for that several sinks share."""
+    return Duty.NUMBERS if all(duty_of(one) is Duty.NUMBERS for one in sinks) else Duty.QUERIES
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTurns:
+    """A session for whoever does without one between two uses: `used` gives it while its body runs, and it may be another each time."""
+
+    used: Callable[[], AbstractContextManager[SparkSession]]
+
+
+def spark_session(
+    *,
+    name: str,
+    cores: str = "*",
+    duty: Duty = Duty.QUERIES,
+    more: Mapping[str, str] = EMPTY,
+    jvm: Future[JavaGateway | None] | None = None,
+) -> SparkSession:
+    """The active session, or a new local one on `cores` cores with the Kafka connector's jars from the cache, in `jvm` if that is given.
+
+    One for numbers does everything else as well, and is only slower to start with it. `more` are settings of a local one.
+    """
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -108,11 +162,11 @@ def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None
         return active
     if is_given():
         return SparkSession.builder.appName(name).getOrCreate()
-    return local_session(name=name, cores=cores, jvm=jvm)
+    return local_session(name=name, cores=cores, duty=duty, more=more, jvm=jvm)
 
 
 @contextmanager
-def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | None] | None]:
+def begun_jvm(*, name: str, cores: str = "*", duty: Duty = Duty.QUERIES) -> Iterator[Future[JavaGateway | None] | None]:
     """The JVM of a `spark_session` to come, which starts beside what the caller does; None where that one will not be local.
 
     It raises what the session would raise. One that no session took ends with the body. It waits for no download: on a machine's first
@@ -123,7 +177,7 @@ def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | N
         return
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-    jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
+    jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores, duty)) if _made_before(duty) else None)
     try:
         yield jvm
     finally:
@@ -134,7 +188,7 @@ def _end_unless_taken(jvm: Future[JavaGateway | None]) -> None:
     from pyspark import SparkContext
 
     gateway = None if jvm.exception() is not None else jvm.result()
-    if gateway is None or gateway is SparkContext._gateway:
+    if gateway is None or gateway is SparkContext._gateway or gateway.proc.poll() is not None:
         return
     end_jvm(gateway)
 
@@ -146,12 +200,11 @@ def end_jvm(gateway: JavaGateway, *, within_s: float | None = None) -> None:
     gateway.proc.wait(within_s)
 
 
-def _made_before() -> bool:
+def _made_before(duty: Duty) -> bool:
     """Whether this machine has what a local session needs: its classes are written down once its jars are there."""
     from kafka_s3.run.java.java import find_java
-    from kafka_s3.run.spark.class_archive import spark_classes
 
-    return spark_classes().was_tried(find_java())
+    return spark_classes(duty).was_tried(find_java())
 
 
 def is_given() -> bool:
@@ -167,15 +220,33 @@ def end_session(spark: SparkSession) -> None:
     spark.stop()
 
 
-def local_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
+def end_session_and_jvm(spark: SparkSession) -> None:
+    """Ends a local session with its JVM and all workers; another one may begin then."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    end_session(spark)
+    SparkContext._gateway = SparkContext._jvm = None
+    if gateway is not None:
+        end_jvm(gateway)
+
+
+def local_session(
+    *,
+    name: str,
+    cores: str = "*",
+    duty: Duty = Duty.QUERIES,
+    more: Mapping[str, str] = EMPTY,
+    jvm: Future[JavaGateway | None] | None = None,
+) -> SparkSession:
     """A new local session; finds Java, fetches the connector once."""
-    return _started(_kafka_settings(name, cores), jvm)
+    return _started({**_kafka_settings(name, cores, duty), **more}, jvm, duty)
 
 
-def _kafka_settings(name: str, cores: str) -> dict[str, str]:
+def _kafka_settings(name: str, cores: str, duty: Duty) -> dict[str, str]:
     from kafka_s3.run.java.jars import spark_kafka_jars
 
-    return _settings(name, cores, {JAVA_OPTIONS: _archive()}, spark_kafka_jars)
+    return _settings(name, cores, {JAVA_OPTIONS: _archive(duty)}, spark_kafka_jars, duty)
 
 
 def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
@@ -186,15 +257,16 @@ def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
     return _started(_settings(name, cores, more, spark_kafka_and_delta_jars))
 
 
-def _archive() -> str:
+def _archive(duty: Duty = Duty.QUERIES) -> str:
     from kafka_s3.run.java.java import find_java
-    from kafka_s3.run.spark.class_archive import joined, spark_classes
 
-    return joined(spark_classes().options(find_java()))
+    return joined(spark_classes(duty).options(find_java()))
 
 
-def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> dict[str, str]:
-    options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
+def _settings(
+    name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]], duty: Duty = Duty.QUERIES
+) -> dict[str, str]:
+    options = f"{java_options(os.environ, duty)} {more.get(JAVA_OPTIONS, '')}".strip()
     own = {
         "spark.master": f"local[{cores},{ATTEMPTS}]",
         "spark.app.name": name,
@@ -203,19 +275,57 @@ def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[],
     return {**LOCAL, **more, **own, JAVA_OPTIONS: options}
 
 
-def _started(settings: Mapping[str, str], jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
+def _started(
+    settings: Mapping[str, str], jvm: Future[JavaGateway | None] | None = None, duty: Duty = Duty.QUERIES
+) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     if SparkContext._gateway is None:  # a process has one JVM, in which one session can follow another
         begun_before = jvm.result() if jvm is not None else None
-        SparkContext._ensure_initialized(gateway=begun_before or _launched(settings))
-    start_daemon(
-        partial(_first_worker, SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))), FIRST_WORKER
-    )
+        is_there = begun_before is not None and begun_before.proc.poll() is None
+        SparkContext._ensure_initialized(gateway=begun_before if is_there else _launched(settings))
+    context = SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))
+    start_daemon(partial(_first_worker, context), FIRST_WORKER)
+    _leave_the_stop_to_python(context)
+    if duty is Duty.NUMBERS:
+        return cast("SparkSession", NumbersSession(context))
     session: SparkSession = SparkSession.builder.config(map=dict(settings)).getOrCreate()
-    _leave_the_stop_to_python(session)
     return session
+
+
+class NumbersSession:
+    """A session of which only the context is there; whoever asks for anything else of it loads Spark's SQL: 2,700 classes, 30 MB."""
+
+    def __init__(self, context: SparkContext, whole: Callable[[], SparkSession] | None = None) -> None:
+        self.sparkContext = self._sc = context
+        self._whole = whole or cache(partial(_whole_session, context))
+
+    def newSession(self) -> NumbersSession:  # noqa: N802 - Spark's name
+        """One with settings of its own, once it is whole."""
+        return NumbersSession(self._sc, cache(lambda: self._whole().newSession()))
+
+    def stop(self) -> None:
+        """Ends it; one that is whole with all that is known of it as the active one."""
+        whole = self._whole() if self._sc._jsc is not None and _is_whole(self._sc) else self._sc
+        whole.stop()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole(), name)
+
+
+def _whole_session(context: SparkContext) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    return SparkSession(context)
+
+
+def _is_whole(context: SparkContext) -> bool:
+    """Whether somebody has made a session over the context."""
+    from pyspark.sql import SparkSession
+
+    made = SparkSession._instantiatedSession
+    return made is not None and made._sc is context
 
 
 def _launched(settings: Mapping[str, str]) -> JavaGateway:
@@ -248,35 +358,40 @@ def _wait_for_first_worker() -> None:
             thread.join(FIRST_WORKER_S)
 
 
-def _leave_the_stop_to_python(session: SparkSession) -> None:
+def _leave_the_stop_to_python(context: SparkContext) -> None:
     """Lets the JVM ignore SIGTERM: `timeout` and systemd send it to every process of a service, and the sink still has to commit.
 
     The JVM ends with the session, and when this process is gone, for then its standard input ends.
     """
-    signals = session._jvm.sun.misc  # type: ignore[union-attr]
+    signals = context._jvm.sun.misc  # type: ignore[union-attr]
     signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
 
 
-def java_options(environment: Mapping[str, str]) -> str:
+def java_options(environment: Mapping[str, str], duty: Duty = Duty.QUERIES) -> str:
     """The options of the local session's JVM. What the user's variables choose stays: with a second garbage collector it does not start."""
     given = " ".join(environment.get(name, "") for name in OPTIONS_OF_USERS)
+    small = duty is Duty.NUMBERS
+    collector, compiler, heap = (SMALL_COLLECTOR, SMALL_COMPILER, SMALL_HEAP) if small else (COLLECTOR, COMPILER, HEAP)
     ours = {
-        COLLECTOR: r"-XX:\+Use\w+GC\b",
-        COMPILER: r"-XX:[+-]?Tiered",
-        HEAP: r"-Xms|-XX:Initial(HeapSize|RAMPercentage)",
+        collector: r"-XX:\+Use\w+GC\b",
+        compiler: r"-XX:[+-]?Tiered",
+        heap: r"-Xms|-XX:Initial(HeapSize|RAMPercentage)",
     }
     return " ".join([*(options for options, chosen in ours.items() if not re.search(chosen, given)), ARROW])
 
 
-def write_class_archive(options: str) -> None:
+def write_class_archive(duty: Duty, options: str) -> None:
     """Runs a local session whose JVM writes its classes at its end, as these options say (`class_archive`), and waits for it."""
     from kafka_s3.run.java.jars import spark_kafka_jars
 
-    spark = _started(_settings("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars))
-    rows = spark.range(10).selectExpr(
-        "id", "cast(id as string) as text", "array(id) as many", "current_timestamp() as at"
-    )
-    rows.mapInArrow(lambda batches: batches, rows.schema).groupBy("text").count().collect()
+    spark = _started(_settings("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars, duty), duty=duty)
+    if duty is Duty.NUMBERS:
+        spark.sparkContext.parallelize(range(2), 2).mapPartitions(list).collect()
+    else:
+        rows = spark.range(10).selectExpr(
+            "id", "cast(id as string) as text", "array(id) as many", "current_timestamp() as at"
+        )
+        rows.mapInArrow(lambda batches: batches, rows.schema).groupBy("text").count().collect()
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()
@@ -284,4 +399,4 @@ def write_class_archive(options: str) -> None:
 
 
 if __name__ == "__main__":
-    write_class_archive(sys.argv[1])
+    write_class_archive(Duty(sys.argv[1]), sys.argv[2])

@@ -3,7 +3,7 @@
 `TasksSource.run_reading_tasks`: Spark hands out numbers, and its tasks read Kafka for themselves. `SparkSource.run_job`: one batch read of
 Spark's Kafka source with explicit offsets, whose tasks do the work. `DriverSource.run_on_driver`: where tasks have no network, as on
 serverless compute, Spark only reads, and the driver does the rest, one topic-partition after the other. Only DataFrame calls that Spark
-Connect has too: no py4j, no RDD.
+Connect has too, but for numbers in a classic session, which an RDD hands out for less (`texts_by_numbers`).
 
 Spark turns a record's time into microseconds before anything else, and fails where that is beyond 64 bits: a producer that counts in
 nanoseconds is enough. No selection of columns avoids it, and the failure does not say the offset. `UnreadableFallback` has such a range go
@@ -39,7 +39,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.failures import SPARK_ERRORS, death, source_error
 from kafka_s3.run.spark.report_form import outcome_of
-from kafka_s3.run.spark.task import REPORT, ReadingTask, Task, process
+from kafka_s3.run.spark.task import REPORT, ReadingTask, Task, process, texts_by_numbers
 from kafka_s3.run.wiring.pipeline import TaskPlan
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ ReadRanges: TypeAlias = Callable[[Sequence[Assignment]], list[TaskOutcome]]
 
 TASKS_AT_LEAST: Final = 16
 """Quiet ranges share tasks only where there are more of them than this: each has requests to S3 to wait for."""
+TINY_RECORDS: Final = 1_000
+TINY_RANGES: Final = 4
+"""More ranges than these, with no more records in all, are few tasks nevertheless: each worker that is awake holds 50 MB."""
 
 
 class TasksSource:
@@ -69,18 +72,23 @@ class TasksSource:
         """Runs one Spark job for the assignments. Where Spark gives the job up as a whole, all of them have failed with its reason."""
         task = ReadingTask(
             self._plan,
-            tuple(shares(assignments, self._plan.tasks_max)),
+            tuple(shares(assignments, 1 if is_tiny(assignments) else self._plan.tasks_max)),
             self._bootstrap_servers,
             self._properties,
         )
-        numbers = self._spark.range(0, len(task.shares), 1, len(task.shares))
         try:
-            return [outcome_of(row.report) for row in numbers.mapInArrow(task.run, REPORT).collect()]
+            return [outcome_of(text) for text in texts_by_numbers(self._spark, len(task.shares), task.run)]
         except SPARK_ERRORS as error:
             reason = death(error)
             if reason is None:
                 raise
             return [TaskFailure(wanted.topic_partition, reason) for wanted in assignments]
+
+
+def is_tiny(assignments: Sequence[Assignment]) -> bool:
+    """Whether a round is hardly worth a worker of Spark's, let alone several."""
+    records = sum(one.until - one.first_unread for one in assignments)
+    return len(assignments) > TINY_RANGES and records <= TINY_RECORDS
 
 
 def shares(assignments: Sequence[Assignment], tasks: int) -> list[tuple[Assignment, ...]]:
@@ -127,7 +135,7 @@ class SparkSource:
         self._plan = plan
         self._options = {"kafka.bootstrap.servers": bootstrap_servers}
         self._options |= {f"kafka.{name}": value for name, value in {**FETCH, **(kafka or {})}.items()}
-        _tune(spark)
+        self._is_tuned = False
 
     def run_job(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         """Runs one Spark job for the assignments. A job that fails because of one of them is run again for each alone.
@@ -173,6 +181,9 @@ class SparkSource:
 
     def frame(self, assignments: Sequence[Assignment], *, headers: bool = True) -> DataFrame:
         """Kafka's records in the assignments' ranges, unprocessed."""
+        if not self._is_tuned:  # with the first of them: it takes Spark's SQL, which others do without
+            _tune(self._spark)
+            self._is_tuned = True
         topics: dict[str, list[int]] = {}
         start: dict[str, dict[str, int]] = {}
         until: dict[str, dict[str, int]] = {}

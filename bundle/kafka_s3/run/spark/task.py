@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from operator import itemgetter
 from queue import Empty, Queue
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from zipimport import zipimporter
 
 import numpy as np
@@ -35,6 +35,9 @@ from kafka_s3.run.spark.failures import AFTER_DEATH
 from kafka_s3.run.spark.report_form import outcome_text
 from kafka_s3.run.wiring.pipeline import TaskPlan
 from kafka_s3.store.s3 import S3Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NO_TIMESTAMP_MS: Final = -1
 REPORT: Final = "report string"
@@ -112,8 +115,26 @@ SINKS = 256
 in turns, each job would make all of it again."""
 
 
-NUMBER: Final = "id"
-"""The column of `spark.range` that says to a task which of the shares is its own."""
+def texts_by_numbers(spark: SparkSession, tasks: int, work: Callable[[Iterable[int]], Iterator[str]]) -> list[str]:
+    """What so many tasks make of their numbers, from 0 on. Raises Spark's errors.
+
+    A classic session has an RDD do it: there is no query to plan, and its worker loads nothing of Spark's SQL. Spark Connect has DataFrames
+    only.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        found: list[str] = context.parallelize(range(tasks), tasks).mapPartitions(work).collect()
+        return found
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(partial(_in_arrow, work), REPORT).collect()
+    return [row.report for row in rows]
+
+
+def _in_arrow(
+    work: Callable[[Iterable[int]], Iterator[str]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for text in work(batch.column(0).to_pylist()):
+            yield pa.RecordBatch.from_arrays([pa.array([text])], names=["report"])
 
 
 @dataclass(frozen=True)
@@ -128,11 +149,10 @@ class ReadingTask:
     bootstrap_servers: str
     properties: Mapping[str, str] = field(repr=False)
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row per topic-partition of this task's share: its outcome. None of them is a matter of the others."""
-        for batch in batches:
-            for number in batch.column(NUMBER).to_pylist():
-                yield from map(report_row, self._outcomes(self.shares[number]))
+    def run(self, numbers: Iterable[int]) -> Iterator[str]:
+        """The outcome, as text, of each topic-partition of these shares. None of them is a matter of the others."""
+        for number in numbers:
+            yield from map(outcome_text, self._outcomes(self.shares[number]))
         forget_archives()
 
     def _outcomes(self, share: tuple[Assignment, ...]) -> Iterator[TaskOutcome]:

@@ -94,7 +94,15 @@ def record_converters(
 
 def transform_chain(settings: Settings, *, now_ms: int, tables: bool) -> Chain | None:
     """The transforms of a configuration, None where it has none. `now_ms` is the time, `tables` as in `Chain`."""
-    return chain_of(configured_steps(settings).steps, now_ms=now_ms, strict=settings.strict, tables=tables)
+    steps = configured_steps(settings).steps
+    return chain_of(steps, now_ms=now_ms, strict=settings.strict, tables=tables, has_schemas=_has_schemas(settings))
+
+
+def _has_schemas(settings: Settings) -> bool:
+    """Whether values have schemas when transforms get them."""
+    if settings.text("value.converter") != "json":
+        return True
+    return settings.flag("value.converter.schemas.enable") or bool(settings.text("value.schema"))
 
 
 def _read_by_transforms(settings: Settings) -> frozenset[Role]:

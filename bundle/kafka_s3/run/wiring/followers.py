@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -29,7 +29,7 @@ from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.followers.notifications import Notifications, Notifier, SnsTopic, SqsQueue, Webhook
 from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.protocols import Brokers
+from kafka_s3.model.protocols import Brokers, StateProgress
 from kafka_s3.model.timing import RateLimiter, now_ms
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import group_of
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What followers are made with beside the settings; `spark` is that of Delta tables, `tables` those that are open,
-    `states` what keeps state tables. `look` makes the sink look for rewrites that are asked for.
+    `states` what keeps state tables, `states_kept` who hears how far they are. `look` makes the sink look for rewrites that are asked for.
     """
 
     brokers: Brokers
@@ -59,6 +59,7 @@ class Surroundings:
     tables: OpenTables | None = None
     states: StateTables | None = None
     look: Callable[[], None] = lambda: None
+    states_kept: Callable[[Mapping[str, StateProgress]], None] = lambda topics: None
 
 
 def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
@@ -230,7 +231,9 @@ def _state_tables(settings: Settings, around: Surroundings) -> Follower | None:
 
     if not kept_by_sink(settings):
         return None
-    return state_follower(settings, around.store, around.states, clock_ms=around.clock_ms, warn=around.warn)
+    return state_follower(
+        settings, around.store, around.states, clock_ms=around.clock_ms, warn=around.warn, report=around.states_kept
+    )
 
 
 HOUR_MS: Final = 3_600_000

@@ -50,11 +50,17 @@ def iceberg_follower(
 ) -> FollowingTables:
     """The follower of a sink whose `iceberg.enable` is true; `tables` are those that the sink has open already."""
     reporter = ChangeReporter(warn, ICEBERG)
-    writer = ZeroCopy(
-        iceberg_planner(settings, store), settings.name, tables or iceberg_tables(settings, store, warn=warn), clock_ms, reporter,
-        rebuild="kafka-s3 iceberg rebuild",
-    )  # fmt: skip
-    return FollowingTables(ICEBERG, writer, store, key=iceberg_position_key(settings), clock_ms=clock_ms)
+    table = tables or iceberg_tables(settings, store, warn=warn)
+    planner = iceberg_planner(settings, store)
+    writer = ZeroCopy(planner, settings.name, table, clock_ms, reporter, rebuild="kafka-s3 iceberg rebuild")
+    return FollowingTables(
+        ICEBERG,
+        writer,
+        store,
+        key=iceberg_position_key(settings),
+        clock_ms=clock_ms,
+        metadata=lambda topic: table(topic).metadata_location,
+    )
 
 
 def iceberg_position_key(settings: Settings) -> str:

@@ -63,7 +63,9 @@ def build_sink(
     def look() -> None:
         sink.rewrites.look()
 
-    around = Surroundings(brokers, store, clock_ms, observer.follower_warned, spark, tables, states, look)
+    around = Surroundings(
+        brokers, store, clock_ms, observer.follower_warned, spark, tables, states, look, observer.states_kept
+    )
     sink = Sink(
         behaviour(settings),
         brokers=brokers,

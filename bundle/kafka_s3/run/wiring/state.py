@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.state_terms import delete_mark, key_terms, order_path, path_of
@@ -10,6 +10,7 @@ from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.task.table_guard.columns import Mode
 from kafka_s3.followers.state import FollowingStates, StateMerger, StateNotes, StateRules, StateTables
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.protocols import StateProgress
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.store import ObjectStore
 
@@ -55,6 +56,7 @@ def state_follower(
     *,
     clock_ms: Callable[[], int],
     warn: Callable[[str], None],
+    report: Callable[[Mapping[str, StateProgress]], None],
 ) -> FollowingStates:
     """The follower that keeps them beside the sink. Raises ConfigError where there is no Spark for it."""
     if tables is None:
@@ -62,4 +64,4 @@ def state_follower(
         raise ConfigError([Problem("state.run.on", "sink", NEEDS_SPARK, remedy)])
     merger = state_merger(settings, store, tables, clock_ms=clock_ms, warn=warn)
     interval, entries = settings.number("state.interval.ms"), settings.number("state.interval.entries")
-    return FollowingStates(merger, interval, entries, clock_ms)
+    return FollowingStates(merger, interval, entries, clock_ms, report)

@@ -31,6 +31,8 @@ PRODUCTS = (
 COUNTRIES = ("DE", "FR", "US", "GB", "JP", "BR", "IN", "PL")
 METHODS = ("card", "wallet", "transfer", "invoice")
 STATES = ("authorized", "captured", "refused", "refunded")
+STATUS_TOPIC: Final = "order-status"
+STATUSES: Final = ("new", "paid", "packed", "sent", "delivered")
 LATE_SHARE = 0.004
 MALFORMED_SHARE = 0.0005
 # Texts with gaps, not dictionaries: JSON's encoder alone would take longer than all else that the demo does with a record.
@@ -102,6 +104,28 @@ def demo_records(
             _order_id(order).encode(), _broken(value, chance) if is_broken else value, headers, created_ms
         )
         yield DemoRecord(topic, order % PARTITIONS, message, is_broken)
+
+
+def status_records(changes: int, seed: int = 7) -> Iterator[DemoRecord]:
+    """Yields so many changes of orders, each with its order's key: a new one, its next status, or that it is deleted, by a tombstone."""
+    chance, orders, known = random.Random(seed), list[tuple[int, int]](), 0
+    for number in range(changes):
+        if not orders or chance.random() < 0.3:
+            orders.append((known, -1))
+            known += 1
+            at = len(orders) - 1
+        else:
+            at = below(len(orders), chance)
+        order, step = orders[at][0], orders[at][1] + 1
+        orders[at] = order, step
+        value = None
+        if step < len(STATUSES):
+            value = json.dumps({"order_id": _order_id(order), "status": STATUSES[step]}).encode()
+        else:
+            orders[at] = orders[-1]
+            orders.pop()
+        message = Message(_order_id(order).encode(), value, (), START_MS + number * 1000)
+        yield DemoRecord(STATUS_TOPIC, order % PARTITIONS, message, False)
 
 
 def time_ms(share: float) -> int:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from typer.testing import CliRunner
 
+from kafka_s3.cli.main import app
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.followers.delta import follower
 from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep, check_table, rebuild
 from kafka_s3.ops.erasure.forgetting import Forgetting
-from kafka_s3.ops.erasure.purging import Purging
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.table_chores import maintenance_of
 from kafka_s3.run.wiring.delta import intake_of, tables_of
 from kafka_s3.store.faults import Moment
 from kafka_s3.testing.services.s3 import EmbeddedS3
+from tests.services.followers.delta.shell import Shell
 from tests.support.deaths import Died, strikes
 from tests.support.delta_world import TableWorld
 from tests.support.memory_world import ORDERS
@@ -181,19 +185,30 @@ def table_log(world: TableWorld) -> bytes:
     return b"".join(texts) + repr(rows).encode()
 
 
-def test_purged_history_keeps_no_value_of_what_was_erased_and_the_sink_goes_on(world: TableWorld) -> None:
+def test_purged_history_keeps_no_value_of_what_was_erased_and_the_sink_goes_on(
+    world: TableWorld, tmp_path: Path
+) -> None:
     world.add({"n": 100, "who": "somebody"}, {"n": 101, "who": "somebody"})
     assert world.sink.poll_and_commit()
-    world.now += 3 * MINUTE_MS  # the driver is gone
-    work = Forgetting(
-        world.settings, world.store, subjects_of(None, "who = somebody", None), lambda: world.now, pytest.fail
-    )
-    assert len(list(work.run(work.search()))) == 1
+    path = str(Shell(tmp_path, world).path)
+
+    def forget(*words: str) -> dict[str, Any]:
+        done = CliRunner().invoke(
+            app, ["forget", path, "--where", "who = somebody", "--output", "json", "--yes", *words]
+        )
+        assert done.exit_code == 0, done.output
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    assert forget("--purge", "--dry-run")["purged"] == []
+    assert forget()["records"] == 2
     assert numbers(world) == list(range(6))
     version = world.table().version()
     assert b"somebody" in table_log(world)
-    (purged,) = Purging(world.settings, world.store, lambda: world.now, pytest.fail).run()
-    assert purged.objects > 0
+    again = forget("--purge")
+    assert (again["records"], len(again["purged"])) == (0, 1)
+    assert again["purged"][0]["objects"] > 0
+    assert not any("Delta's own logs" in one["what"] for one in again["out_of_reach"])
     assert b"somebody" not in table_log(world)
     with pytest.raises(DeltaError):
         DeltaTable(world.address(), version=version - 1, storage_options=world.storage_options())

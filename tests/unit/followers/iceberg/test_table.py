@@ -441,6 +441,16 @@ def test_a_column_that_another_writer_added_under_a_number_of_its_own_is_refused
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
 
 
+def test_a_column_that_another_writer_renamed_is_followed_by_its_number(world: IcebergWorld) -> None:
+    with world.table().update_schema() as change:
+        change.rename_column("text", "label")
+    world.add({"n": 4, "text": "t4"}, {"n": 5, "text": "t5"})
+    world.run()
+    assert world.warnings.texts == []
+    assert [row["label"] for row in world.rows()] == ["t0", "t1", "t2", "t3", "t4", "t5"]
+    assert [row["n"] for row in world.rows(row_filter="label = 't5'")] == [5]
+
+
 def test_a_catalog_that_is_not_there_holds_up_the_tables_alone(world: IcebergWorld) -> None:
     where = world.settings.text("iceberg.catalog.uri").removeprefix("sqlite:///")
     Path(where).rename(f"{where}.away")

@@ -32,7 +32,7 @@ from kafka_s3.ops.restore.files import logged_files
 from kafka_s3.store.faults import Fault, Moment
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
-from tests.support.memory_world import ORDERS, START_MS, World
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import MemoryCluster, audited
 
 GRACE_MS = 3_600_000
@@ -466,3 +466,11 @@ def test_a_misspelt_topic_is_refused_before_anybody_takes_no_records_for_an_answ
     work = forgetting(world, topics=frozenset({"oders"}))
     with pytest.raises(ConfigError, match=r"oders.*Topics with objects: orders"):
         work.search()
+
+
+def test_state_tables_are_copies_and_named_with_the_command_that_makes_them_again() -> None:
+    config = {"state.enable": "true", "state.table": "main.now.orders", "record.metadata.enable": "true"}
+    settings = settings_of({"flush.size": "3", **KINDS["parquet"], **config, "value.schema.inference": "false"})
+    places = unreached(settings, Searched(0, Found()), topics=["orders"], now_ms=0, purged=True)
+    (place,) = [one for one in places if "main.now.orders" in one.text]
+    assert place.commands == ("kafka-s3 state rebuild orders",)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from threading import Barrier, Event, get_ident
+import threading
+from threading import Barrier, Event, Timer, get_ident
 
 import pytest
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, StorageUnavailable, TopicMissing
 from kafka_s3.model.process import ThreadPool, start_daemon
-from kafka_s3.run.spark.process import FailedSink, SharedSession, exit_code, run_side_by_side
+from kafka_s3.run.spark.process import FailedSink, SharedSession, exit_code, idle_s, run_side_by_side
 from tests.support.log_lines import shown
 from tests.support.memory_world import settings_of
+from tests.support.waiting import eventually
 
 WRONG = ConfigError([Problem("delta.writer", "spark", "cannot write tables here.")])
 
@@ -88,6 +90,45 @@ def test_a_session_starts_once_beside_the_callers_work_and_ends_with_it() -> Non
     assert shared.for_sink("orders") is shared.for_sink("payments") is started[0]  # type: ignore[comparison-overlap]
     shared.close()
     assert (len(started), started[0].stopped, started[0].thread == get_ident()) == (1, 1, False)
+
+
+def test_a_session_ends_when_nobody_has_used_it_for_a_while_and_the_next_use_begins_another() -> None:
+    started = list[Session]()
+
+    def start() -> Session:
+        started.append(Session())
+        return started[-1]
+
+    shared = SharedSession(start, sinks=1, idle_s=0.05)  # type: ignore[arg-type]
+    one, other = shared.turns_of("orders"), shared.turns_of("payments")
+    with one.used() as first:
+        with other.used() as second:
+            assert first is second
+        eventually(lambda: not any(isinstance(thread, Timer) for thread in threading.enumerate()), what=str)
+        assert started[0].stopped == 0, "one of them still uses it"
+    eventually(lambda: started[0].stopped == 1, what=lambda: str(started[0].stopped))
+    with one.used() as third:
+        assert third is started[1]  # type: ignore[comparison-overlap]
+    shared.close()
+    assert [session.stopped for session in started] == [1, 1]
+
+
+def test_a_session_that_one_sink_holds_for_good_never_ends() -> None:
+    session = Session()
+    shared = SharedSession(lambda: session, sinks=2, idle_s=0.0)  # type: ignore[arg-type, return-value]
+    shared.for_sink("with a table")
+    with shared.turns_of("orders").used():
+        pass
+    assert not any(isinstance(thread, Timer) for thread in threading.enumerate())
+    assert session.stopped == 0
+    shared.close()
+    assert session.stopped == 1
+
+
+@pytest.mark.parametrize(("limits", "seconds"), [(["1000"], 1.0), (["1000", "5000"], 5.0), (["0", "5000"], None)])
+def test_the_most_patient_sink_of_a_process_says_when_spark_ends(limits: list[str], seconds: float | None) -> None:
+    sinks = [settings_of({"name": "orders", "flush.size": "3", "spark.idle.ms": limit}) for limit in limits]
+    assert idle_s(sinks) == seconds
 
 
 def test_a_start_that_fails_is_the_error_of_whoever_needs_the_session_and_of_nobody_else() -> None:

@@ -93,6 +93,9 @@ SINK: Final = (
     Option("errors.stop.scope", _TEXT, "partition", "How far a stop reaches (a bad record without tolerance, lost offsets under `fail`, a "
            "schema that a Delta table refuses): `partition` stops that Kafka partition, and the others go on; `sink` stops the sink once "
            "the others' files are committed.", _GROUP, valid=OneOf(("partition", "sink"))),
+    Option("spark.idle.ms", _LONG, "180000", "How long nothing may be read before a Spark that runs on this machine alone ends, and gives "
+           "back its memory; it begins again with the next records, which takes some seconds. 0: it stays.", _GROUP, valid=Range(0),
+           since="0.2.0"),
     Option("task.timeout.ms", _LONG, "300000", "How long one task may take. It stops reading after three quarters of that, and reports "
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
@@ -191,11 +194,13 @@ def _terms(text: str, read: Callable[[tuple[str, ...]], object], example: str) -
 
 
 STATE: Final = (
-    Option("state.enable", Type.BOOLEAN, "false", "Keep a Delta table with the newest value of every key, beside the topic's objects. May "
+    Option("state.enable", Type.BOOLEAN, "false", "Keep a table with the newest value of every key, beside the topic's objects. May "
            "be switched on at any time: the table is then made from the whole commit log.", _STATE),
     Option("state.table", Type.STRING, "", "The table's name in the catalog of the Spark that writes it. A sink of several topics needs "
            "`${topic}` in it. Deleted keys are remembered in a second table, `<name>__deleted`. Needed with `state.enable`.", _STATE,
            valid=name_of_tables),
+    Option("state.table.format", Type.STRING, "delta", "Of which format a table is made that is not there. One that is there may be of "
+           "either.", _STATE, valid=OneOf(("delta", "iceberg"))),
     Option("state.key", Type.LIST, RECORD_KEY, "What a row is of: Kafka's own key, fields of one that is JSON (`record key.id`), or fields "
            "of the value (`customer.id`).", _STATE, valid=_terms("record key, record key.<field>, or fields", key_terms, "id")),
     Option("state.delete.on", Type.LIST, "", "Which records delete their key: `tombstone`, or a field of the value with the text that it "

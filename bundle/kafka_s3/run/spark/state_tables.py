@@ -1,0 +1,338 @@
+"""How does Spark change the rows of a state table in one transaction? By delta-spark's `DeltaTable.merge`; those of Iceberg's by `MERGE`.
+
+A source has a row a key, with the columns of the target. Rows are changed by newer ones alone (`newer`). Where the source has the column
+`_deleted`, it says which keys go.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import reduce
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from kafka_s3.connect.naming.table_names import TableName
+from kafka_s3.followers.state import Transaction
+from kafka_s3.model.errors import TableRefused
+from kafka_s3.run.spark.failures import SPARK_ERRORS
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACE: Final = ("_offset", "_partition")
+WIDENING: Final = "delta.enableTypeWidening"
+SETTING: Final = "spark.databricks.delta."
+SUMMARY: Final = "snapshot-property."
+OWN: Final = "kafka-s3.state"
+"""How properties of Iceberg tables and snapshots begin that are ours."""
+COPY_ON_WRITE: Final = {f"write.{kind}.mode": "copy-on-write" for kind in ("merge", "update", "delete")}
+"""Many readers know no files of deletions."""
+
+
+Bounds = Mapping[str, tuple[Any, Any]]
+"""The least and the greatest value of key columns."""
+NO_BOUNDS: Final[Bounds] = MappingProxyType({})
+HASH_JOIN: Final = {"spark.sql.join.preferSortMergeJoin": "false"}
+"""Where the source is small, the rows of all files that are rewritten need not be sorted to be joined with it. Spark looks at its size."""
+
+
+class TableFormat(StrEnum):
+    """Whose table a state is."""
+
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+class StateTable(Protocol):
+    """A table that is there. Raises what Spark raises."""
+
+    def identity(self) -> str:
+        """An id that another table of that name has not."""
+        ...
+
+    def frame(self) -> DataFrame:
+        """Its rows as they are now."""
+        ...
+
+    def widens(self) -> bool:
+        """Whether its columns may get wider types."""
+        ...
+
+    def merge(
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+    ) -> None:
+        """Changes, deletes and adds rows, unless the table has that version of the application, or a later one. Columns may be new.
+
+        All keys of the source are within the bounds.
+        """
+        ...
+
+    def forget(self, column: str, before: datetime) -> None:
+        """Deletes the rows whose time is earlier."""
+        ...
+
+    def replace(self, frame: DataFrame, note: str) -> None:
+        """Replaces all rows. Columns may be new."""
+        ...
+
+
+def open_state_table(spark: SparkSession, name: TableName, expected: TableFormat) -> StateTable | None:
+    """The table of that name, None where there is none; that it has the expected format is likely. Raises TableRefused for another one."""
+    if not spark.catalog.tableExists(name.sql):
+        return None
+    if expected is TableFormat.DELTA:
+        try:
+            return _delta_table(spark, name)
+        except AnalysisException as error:
+            if "DELTA_MISSING_DELTA_TABLE" not in str(error) and "is not a Delta table" not in str(error):
+                raise
+    found = _provider(spark, name)
+    if found == TableFormat.DELTA:
+        return _delta_table(spark, name)
+    if found == TableFormat.ICEBERG:
+        return IcebergStateTable(spark, name)
+    raise TableRefused(
+        f"{name} is a table of format {found or 'unknown'}, and a state is kept in Delta's and Iceberg's alone. Set another state.table."
+    )
+
+
+def create_state_table(spark: SparkSession, name: TableName, frame: DataFrame, kind: TableFormat, *, note: str) -> None:
+    """Makes the table of these rows. Raises where there is one."""
+    if kind is TableFormat.DELTA:
+        made = frame.write.format("delta").option("userMetadata", note).mode("errorifexists")
+        made.saveAsTable(name.sql)
+        return
+    properties = {**COPY_ON_WRITE, "format-version": "2", OWN: uuid.uuid4().hex}
+    making = frame.writeTo(name.sql).using("iceberg").option(f"{SUMMARY}{OWN}.note", note)
+    for key, text in properties.items():
+        making = making.tableProperty(key, text)
+    making.create()
+
+
+def places(columns: Sequence[str]) -> list[str]:
+    """The columns that decide which of two rows is newer."""
+    return [*(["_order"] if "_order" in columns else []), *PLACE]
+
+
+def newer(columns: Sequence[str], *, than: str = "t") -> str:
+    """Whether the source is newer than a row: structs compare member by member, and null is the smallest."""
+    mine, others = (", ".join(f"{side}.{name}" for name in places(columns)) for side in ("s", than))
+    return f"struct({mine}) > struct({others})"
+
+
+def same(keys: Sequence[str], *, other: str = "t") -> str:
+    """Whether two rows have the same key."""
+    return " AND ".join(f"{other}.{quoted(key)} = s.{quoted(key)}" for key in keys)
+
+
+def quoted(name: str) -> str:
+    """A name in SQL, whatever it holds."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _provider(spark: SparkSession, name: TableName) -> str:
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name.sql}").where("col_name = 'Provider'").collect()
+    return str(rows[0]["data_type"]).lower() if rows else ""
+
+
+def _delta_table(spark: SparkSession, name: TableName) -> DeltaStateTable:
+    from delta.tables import DeltaTable
+
+    return DeltaStateTable(spark, name, DeltaTable.forName(spark, name.sql))
+
+
+@contextmanager
+def _set(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """What a write takes from the session's settings, for the body. Compute that does not let them be set goes without: places decide."""
+    before = dict[str, str | None]()
+    for key, text in wanted.items():
+        with suppress(*SPARK_ERRORS):
+            known = spark.conf.get(key, None)
+            spark.conf.set(key, text)
+            before[key] = known
+    try:
+        yield
+    finally:
+        for key, known in before.items():
+            if known is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, known)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaStateTable:
+    """One of Delta's."""
+
+    spark: SparkSession
+    name: TableName
+    table: DeltaTable
+
+    def identity(self) -> str:
+        """The table's id."""
+        [detail] = self.table.detail().collect()
+        return str(detail["id"])
+
+    def frame(self) -> DataFrame:
+        """See `StateTable`."""
+        return self.table.toDF()
+
+    def widens(self) -> bool:
+        """By the table's property."""
+        [detail] = self.table.detail().collect()
+        return bool((detail["properties"] or {}).get(WIDENING, "false") == "true")
+
+    def merge(
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+    ) -> None:
+        """Delta takes application, version and note of a merge from the session's settings, and skips files by the bounds of the keys."""
+        deletes = "_deleted" in source.columns
+        values: dict[str, Any] = {quoted(one): f"s.{quoted(one)}" for one in source.columns if one != "_deleted"}
+        is_newer, lives = newer(source.columns), "NOT s._deleted" if deletes else "true"
+        within = (F.col(f"t.{quoted(key)}").between(*map(F.lit, ends)) for key, ends in bounds.items())
+        on = reduce(lambda a, b: a & b, within, F.expr(same(keys)))
+        merging = self.table.alias("t").merge(source.alias("s"), on).withSchemaEvolution()
+        if deletes:
+            merging = merging.whenMatchedDelete(f"s._deleted AND {is_newer}")
+        merging = merging.whenMatchedUpdate(f"{lives} AND {is_newer}", set=values)
+        merging = merging.whenNotMatchedInsert(lives, values=values)
+        wanted = HASH_JOIN
+        if transaction is not None:
+            wanted = {
+                **HASH_JOIN,
+                f"{SETTING}write.txnAppId": transaction.app,
+                f"{SETTING}write.txnVersion": str(transaction.version),
+                f"{SETTING}commitInfo.userMetadata": transaction.note,
+            }
+        with _set(self.spark, wanted):
+            merging.execute()
+
+    def forget(self, column: str, before: datetime) -> None:
+        """See `StateTable`."""
+        self.table.delete(F.col(column) < F.lit(before))
+
+    def replace(self, frame: DataFrame, note: str) -> None:
+        """What the table is otherwise, it stays."""
+        frame.writeTo(self.name.sql).options(mergeSchema="true", userMetadata=note).overwrite(F.lit(True))
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergStateTable:
+    """One of Iceberg's. It knows no applications: a snapshot's summary says which version of which it is."""
+
+    spark: SparkSession
+    name: TableName
+
+    def identity(self) -> str:
+        """A property that the table got when its rows were put here; blank where they never were."""
+        rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.name.sql}").where(F.col("key") == OWN).collect()
+        return str(rows[0]["value"]) if rows else ""
+
+    def frame(self) -> DataFrame:
+        """See `StateTable`."""
+        return self.spark.table(self.name.sql)
+
+    def widens(self) -> bool:
+        """Where Iceberg knows the promotion; Spark refuses others."""
+        return True
+
+    def merge(
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+    ) -> None:
+        """By a statement, since Iceberg has no other way for rows that are deleted and changed together."""
+        if transaction is not None and self._has(transaction):
+            return
+        self._add_columns(source)
+        deletes = "_deleted" in source.columns
+        own = [one for one in source.columns if one != "_deleted"]
+        is_newer, lives = newer(source.columns), "NOT s._deleted AND " if deletes else ""
+        view = f"kafka_s3_state_{uuid.uuid4().hex}"
+        columns = self.frame().columns
+        statement = (
+            f"MERGE INTO {self.name.sql} t USING {view} s ON {same(keys)} "
+            + (f"WHEN MATCHED AND s._deleted AND {is_newer} THEN DELETE " if deletes else "")
+            + f"WHEN MATCHED AND {lives}{is_newer} THEN UPDATE SET {', '.join(f't.{quoted(one)} = s.{quoted(one)}' for one in own)} "
+            + f"WHEN NOT MATCHED {'AND NOT s._deleted ' if deletes else ''}THEN INSERT ({', '.join(map(quoted, columns))}) "
+            + f"VALUES ({', '.join(f's.{quoted(one)}' if one in own else 'NULL' for one in columns)})"
+        )
+        source.createOrReplaceTempView(view)
+        try:
+            with _set(self.spark, {**HASH_JOIN, **_summary(transaction)}):
+                self.spark.sql(statement)
+        finally:
+            self.spark.catalog.dropTempView(view)
+
+    def forget(self, column: str, before: datetime) -> None:
+        """See `StateTable`."""
+        old = F.col(column) < F.lit(before)
+        if not self.frame().where(old).isEmpty():
+            self.spark.sql(f"DELETE FROM {self.name.sql} WHERE {quoted(column)} < TIMESTAMP '{before.isoformat()}'")
+
+    def replace(self, frame: DataFrame, note: str) -> None:
+        """What the table is otherwise, it stays."""
+        self._add_columns(frame)
+        if not self.identity():
+            self.spark.sql(f"ALTER TABLE {self.name.sql} SET TBLPROPERTIES ('{OWN}' = '{uuid.uuid4().hex}')")
+        given = frame.columns
+        columns = [
+            F.col(quoted(one.name)) if one.name in given else F.lit(None).cast(one.dataType).alias(one.name)
+            for one in self.frame().schema
+        ]
+        writing = frame.select(*columns).writeTo(self.name.sql).option(f"{SUMMARY}{OWN}.note", note)
+        writing.overwrite(F.lit(True))
+
+    def _has(self, transaction: Transaction) -> bool:
+        """Whether a snapshot that is there says that version of the application, or a later one."""
+        own = F.col("summary")[f"{OWN}.app"] == transaction.app
+        version = F.col("summary")[f"{OWN}.entry"].cast("long")
+        snapshots = self.spark.table(f"{self.name.sql}.snapshots")
+        return not snapshots.where(own & (version >= transaction.version)).isEmpty()
+
+    def _add_columns(self, source: DataFrame) -> None:
+        """The columns, members of structs and wider types that a source has and the table has not."""
+        wanted = StructType([one for one in source.schema if one.name != "_deleted"])
+        for change in alterations(self.frame().schema, wanted):
+            self.spark.sql(f"ALTER TABLE {self.name.sql} {change}")
+
+
+def _summary(transaction: Transaction | None) -> dict[str, str]:
+    if transaction is None:
+        return {}
+    own = {"app": transaction.app, "entry": str(transaction.version), "note": transaction.note}
+    return {f"spark.sql.iceberg.{SUMMARY}{OWN}.{key}": text for key, text in own.items()}
+
+
+def alterations(own: StructType, wanted: StructType, path: str = "") -> Iterator[str]:
+    """What `ALTER TABLE` has to do so that a table of columns `own` has the wanted ones, too, as wide."""
+    known = {one.name: one.dataType for one in own}
+    for one in wanted:
+        where = f"{path}{quoted(one.name)}"
+        if one.name in known:
+            yield from _widened(known[one.name], one.dataType, where)
+        else:
+            yield f"ADD COLUMN {where} {_ddl(one.dataType)}"
+
+
+def _widened(own: DataType, wanted: DataType, where: str) -> Iterator[str]:
+    if isinstance(own, StructType) and isinstance(wanted, StructType):
+        yield from alterations(own, wanted, f"{where}.")
+    elif isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
+        yield from _widened(own.elementType, wanted.elementType, f"{where}.element")
+    elif isinstance(own, MapType) and isinstance(wanted, MapType):
+        yield from _widened(own.valueType, wanted.valueType, f"{where}.value")
+    elif own != wanted:
+        yield f"ALTER COLUMN {where} TYPE {_ddl(wanted)}"
+
+
+def _ddl(kind: DataType) -> str:
+    return StructType([StructField("x", kind)]).toDDL().removeprefix("x ")
