@@ -1,7 +1,7 @@
 """How does Spark keep the newest value of every key? Committed records by their entries, the newest a key by a window, one merge of them.
 
-A table has the key's columns, the value's, and those that decide: `_order` (with `state.order.by`), `_offset`, `_kafka_partition`. Deleted keys
-are in a second table, `<name>__deleted`, with the same deciding columns and the time at which they were noted.
+A table has the key's columns, the value's, and those that decide: `_order` (with `state.order.by`), `_offset`, `_kafka_partition`. Deleted
+keys are in a second table, `<name>__deleted`, with the same deciding columns and the time at which they were noted.
 """
 
 from __future__ import annotations
