@@ -173,9 +173,7 @@ def tidy_tables(
 
 def _opened(settings: Settings, kind: str, name: str, properties: dict[str, Any]) -> Catalog:
     if kind == "sql":
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        return SqlCatalog(name, **properties)
+        return _sql_catalog(name, properties)
     if kind == "glue":
         from pyiceberg.catalog.glue import GlueCatalog
 
@@ -194,3 +192,21 @@ def _opened(settings: Settings, kind: str, name: str, properties: dict[str, Any]
     from pyiceberg.catalog.rest import RestCatalog
 
     return RestCatalog(name, **properties)
+
+
+def _sql_catalog(name: str, properties: dict[str, Any]) -> Catalog:
+    """A catalog in a database, whose connections never keep a transaction whose COMMIT failed: the next read would see what never was.
+
+    SQLAlchemy hands on such connections. SQLite's COMMIT fails while another process reads; others end the transaction themselves.
+    """
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy import event
+
+    def roll_back(connection: Any, record: object) -> None:
+        del record
+        if connection is not None:
+            connection.rollback()
+
+    catalog = SqlCatalog(name, **properties)
+    event.listen(catalog.engine, "checkin", roll_back)
+    return catalog
