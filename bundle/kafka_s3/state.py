@@ -1,6 +1,6 @@
 """How does Spark keep the newest value of every key? Committed records by their entries, the newest a key by a window, one merge of them.
 
-A table has the key's columns, the value's, and those that decide: `_order` (with `state.order.by`), `_offset`, `_partition`. Deleted keys
+A table has the key's columns, the value's, and those that decide: `_order` (with `state.order.by`), `_offset`, `_kafka_partition`. Deleted keys
 are in a second table, `<name>__deleted`, with the same deciding columns and the time at which they were noted.
 """
 
@@ -108,7 +108,9 @@ class SparkStates:
             ]
         try:
             with spark_errors(stretch.topic):
-                where = F.concat_ws(" ", F.lit("partition"), F.col("_partition"), F.lit("offset"), F.col("_offset"))
+                where = F.concat_ws(
+                    " ", F.lit("partition"), F.col("_kafka_partition"), F.lit("offset"), F.col("_offset")
+                )
                 [counted] = frame.select(
                     F.count_if(~missing).alias("keys"),
                     F.count_if(~missing & F.col("_deleted")).alias("deleted"),
@@ -234,7 +236,7 @@ class SparkStates:
         if rules.order_by is not None:
             yield _orderable(own, rules.order_by).alias("_order")
         yield F.col(_path((FIELD, "offset"))).cast("long").alias("_offset")
-        yield F.col(_path((FIELD, "partition"))).cast("int").alias("_partition")
+        yield F.col(_path((FIELD, "partition"))).cast("int").alias("_kafka_partition")
         yield _deletion(own, rules).alias("_deleted")
         for column in _values(own, rules):
             name = column[1]

@@ -88,7 +88,7 @@ def make_base(spark: SparkSession, folder: Path) -> Path:
         columns = {
             "_key": F.format_string("order-%010d", number), "id": number, "status": status, "amount": (number % 9973) / 4,
             "note": F.substring(F.sha2(number.cast("string"), 256), 1, 40), "at": F.lit(1_700_000_000_000) + number,
-            "_offset": F.lit(-1).cast("long"), "_partition": F.lit(0),
+            "_offset": F.lit(-1).cast("long"), "_kafka_partition": F.lit(0),
         }  # fmt: skip
         rows = spark.range(0, KEYS, 1, max(1, KEYS // A_FILE)).withColumnRenamed("id", "number")
         rows.select(*(column.alias(name) for name, column in columns.items())).write.format("delta").save(str(base))
@@ -199,11 +199,11 @@ class Merges:
         objects = ", ".join(f"'{self.traffic.objects.folder / BUCKET / key}'" for key in keys)
         self.spark.read.parquet(*(one.strip("'") for one in objects.split(", "))).createOrReplaceTempView("changes")
         wanted = ", ".join(VALUES)
-        columns = ("_key", *VALUES, "_offset", "_partition")
+        columns = ("_key", *VALUES, "_offset", "_kafka_partition")
         self.spark.sql(f"""
             MERGE INTO by_hand_orders t USING (
               SELECT * FROM (
-                SELECT _kafka.key AS _key, {wanted}, _kafka.offset AS _offset, _kafka.partition AS _partition, __deleted,
+                SELECT _kafka.key AS _key, {wanted}, _kafka.offset AS _offset, _kafka.partition AS _kafka_partition, __deleted,
                   row_number() OVER (PARTITION BY _kafka.key ORDER BY _kafka.offset DESC) AS newest
                 FROM changes
               ) WHERE newest = 1
@@ -217,11 +217,12 @@ class Merges:
         """The same by delta-rs, of whose merge the source is a table of Arrow's."""
         read = [pq.read_table(self.traffic.objects.folder / BUCKET / key, partitioning=None) for key in keys]
         rows = pa.concat_tables(read, promote_options="default")
-        kafka = {f"_{name}": pc.struct_field(rows["_kafka"], name) for name in ("key", "offset", "partition")}
+        names = {"_key": "key", "_offset": "offset", "_kafka_partition": "partition"}
+        kafka = {column: pc.struct_field(rows["_kafka"], name) for column, name in names.items()}
         table = pa.table({**kafka, **{name: rows[name] for name in (*VALUES, "__deleted")}})
         newest = table.group_by("_key").aggregate([("_offset", "max")]).rename_columns(["_key", "_offset"])
         newest = table.join(newest, ["_key", "_offset"], join_type="inner")
-        values = {one: f"s.{one}" for one in ("_key", *VALUES, "_offset", "_partition")}
+        values = {one: f"s.{one}" for one in ("_key", *VALUES, "_offset", "_kafka_partition")}
         merging = deltalake.DeltaTable(self.paths["delta-rs"]).merge(
             newest, predicate="t._key = s._key", source_alias="s", target_alias="t"
         )

@@ -191,6 +191,7 @@ class _Connection:
             pycurl.PROXY_CAINFO: terms.authorities,
             pycurl.SSLVERSION: pycurl.SSLVERSION_TLSv1_2,
             pycurl.ACCEPT_ENCODING: "identity",
+            pycurl.HTTP_CONTENT_DECODING: 0,  # an object is its bytes, whatever its writer said of their encoding
             pycurl.UPLOAD_BUFFERSIZE: 1 << 19,
             pycurl.OPENSOCKETFUNCTION: _opened,
             pycurl.HEADERFUNCTION: self._lines.append,

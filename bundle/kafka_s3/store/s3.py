@@ -484,7 +484,7 @@ def text_of(body: bytes, element: str) -> str:
 
 @lru_cache(maxsize=8)
 def _root(body: bytes) -> ElementTree.Element:
-    """The document of an answer, which is looked at for an error first; the parser raises where it was cut off."""
+    """The document of an answer, which is looked at for an error first. Raises SyntaxError where it is no XML."""
     return ElementTree.fromstring(body)
 
 

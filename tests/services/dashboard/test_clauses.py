@@ -234,7 +234,9 @@ def test_a_table_that_refuses_says_why_and_since_when_and_hides_no_lag(browser: 
     assert "4 records in 2 objects of 2 entries of the log are not in it" in text
     assert "every object is in the table" not in text
     assert browser.find(GREEN) == []
-    [row] = browser.grid("Tables and whether they are complete")
+    name = "Tables and whether they are complete"
+    browser.until(lambda: bool(browser.grid(name)), what="the verdicts")
+    [row] = browser.grid(name)
     assert (row["Verdict"], row["Why"]) == ("refuses", HELD)
     visit(browser, "overview", "late")
     assert browser.figures()["Lag"].startswith("31,677,000")
@@ -328,7 +330,9 @@ def test_a_failure_is_said_once_and_no_heading_is_empty(browser: Browser) -> Non
 
 def test_a_lag_in_time_is_in_hours_and_minutes(browser: Browser) -> None:
     visit(browser, "overview", "late")
-    rows = browser.grid("Topics with completeness and lag")
+    name = "Topics with completeness and lag"
+    browser.until(lambda: bool(browser.grid(name)), what="the topics")
+    rows = browser.grid(name)
     assert rows[0]["Topic"] == "orders"
     assert re.fullmatch(r"(\d+ d )?\d+ h( \d+ min)?|\d+ d", rows[0]["Lag, time"])
 

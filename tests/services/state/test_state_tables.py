@@ -120,7 +120,7 @@ def test_new_columns_go_by_the_mode(world_of: MakeWorld, mode: str) -> None:
     }
     assert (rows[1]["n"], rows[1]["in"], rows[2]["in"]) == (2, {"a": 2}, None)
     found = {"addNewColumns": "more", "rescue": "_rescued_data"}.get(mode)
-    assert set(rows[1]) == {"id", "n", "in", "_offset", "_partition", *([found] if found else [])}
+    assert set(rows[1]) == {"id", "n", "in", "_offset", "_kafka_partition", *([found] if found else [])}
     if found:
         assert (rows[1][found], rows[2][found]) == ("x" if found == "more" else '{"more":"x"}', None)
 
@@ -158,7 +158,7 @@ def test_debezium_changes_are_rows_by_their_key_and_their_place_in_the_source(wo
 def test_a_table_of_ones_own_widens_its_types_and_is_merged_on_read_by_deletion_vectors(world_of: MakeWorld) -> None:
     world = world_of(**{"flush.size": "1"})
     properties = "'delta.enableDeletionVectors' = 'true', 'delta.enableTypeWidening' = 'true'"
-    columns = "_key STRING, n INT, _offset BIGINT, _partition INT"
+    columns = "_key STRING, n INT, _offset BIGINT, _kafka_partition INT"
     world.spark.sql(
         f"CREATE TABLE {world.schema}.orders ({columns}) USING delta CLUSTER BY (_key) TBLPROPERTIES ({properties})"
     )

@@ -16,7 +16,7 @@ TOMBSTONE: Final = "tombstone"
 OFFSET: Final = "offset"
 DELETED: Final = "__deleted"
 """The field that says `true` in a deletion, as Debezium's `delete.handling.mode=rewrite` has it."""
-OWN: Final = ("_key", "_order", "_offset", "_partition", "_deleted", "_deleted_at")
+OWN: Final = ("_key", "_order", "_offset", "_kafka_partition", "_deleted", "_deleted_at")
 """Columns that a state table has of its own."""
 _FIELD: Final = re.compile(r"[^\s`,=]+")
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from delta.tables import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
-PLACE: Final = ("_offset", "_partition")
+PLACE: Final = ("_offset", "_kafka_partition")
+"""Iceberg has a column `_partition` of its own in every table."""
 WIDENING: Final = "delta.enableTypeWidening"
 SETTING: Final = "spark.databricks.delta."
 SUMMARY: Final = "snapshot-property."
