@@ -11,7 +11,7 @@ import pandas as pd
 
 from kafka_s3.followers.ddl.table import LoggedObject
 from kafka_s3.model.files import Reason, Role
-from reading.delta import ColumnsAt, FolderFiles, TableLog
+from reading.delta import ColumnsAt, FolderFiles, TableLog, TableVersion
 from reading.frames import KINDS, NO_TIME, data_files, made_from_others, taken
 from reading.groups import Numbers
 from reading.tables import TableStatus
@@ -77,11 +77,12 @@ def completeness_of(objects: pd.DataFrame, swaps: pd.DataFrame, status: TableSta
 
 
 def objects_of(files: pd.DataFrame, topic: str) -> pd.DataFrame:
-    """A topic's Parquet objects with values, as the log has them: `version`, `committed_ms`, `records`, `bytes`, `folder`, `name`.
+    """A topic's Parquet objects with values, as the log has them.
 
-    Those that were `made` from others, and those that are not `live` any more, are among them.
+    Columns `version`, `committed_ms`, `records`, `bytes`, `folder`, `name`, `encoded`. Those that were `made` from
+    others, and those that are not `live` any more, are among them.
     """
-    columns = ("topic", "version", "committed_ms", "records", "bytes", "format", "folder", "name", "live")
+    columns = ("topic", "version", "committed_ms", "records", "bytes", "format", "folder", "name", "encoded")
     found = taken(files, (files["topic"] == topic).to_numpy(), (*columns, *KINDS))
     rows = found[((found["role"] == Role.VALUE) & (found["format"] == "parquet")).to_numpy()]
     return rows.assign(made=made_from_others(rows))
@@ -115,12 +116,23 @@ def rows_in_folder(found: FolderFiles, objects: pd.DataFrame, table: TableLog, f
     return None if None in counts else sum(count or 0 for count in counts)
 
 
-def versions_table(table: TableLog) -> pd.DataFrame:
+def files_by_directory(objects: pd.DataFrame) -> pd.DataFrame:
+    """How many of a topic's objects, `objects_of` the log, are in each directory: `files`, `records`, `bytes`, the fullest first."""
+    groups = objects.groupby(objects["encoded"].astype(str), sort=False)
+    rows = groups.agg(files=("records", "size"), records=("records", "sum"), bytes=("bytes", "sum"))
+    return (
+        rows.rename_axis("directory")
+        .reset_index()
+        .sort_values("files", ascending=False, ignore_index=True, kind="stable")
+    )
+
+
+def versions_table(versions: Sequence[TableVersion]) -> pd.DataFrame:
     """A row for each version, newest first; `entries` as a text."""
     rows = [
         (one.version, one.at_ms, one.operation, "" if one.first < 0 else _range(one.first, one.last), one.added, one.removed, one.rows,
          one.bytes, one.rescued, len(one.left_out))
-        for one in reversed(table.versions)
+        for one in reversed(versions)
     ]  # fmt: skip
     names = ["version", "at_ms", "operation", "entries", "added", "removed", "rows", "bytes", "rescued", "left_out"]
     return pd.DataFrame(rows, columns=names)

@@ -12,7 +12,8 @@ from kafka_s3.model.errors import LogDamaged
 from kafka_s3.store.store import ObjectStore
 
 DELTA: Final = "Delta"
-FORMATS: Final[Mapping[str, str]] = {"delta": DELTA, "delta-spark": "Delta, by Spark", "iceberg": "Iceberg"}
+ICEBERG: Final = "Iceberg"
+FORMATS: Final[Mapping[str, str]] = {"delta": DELTA, "delta-spark": "Delta, by Spark", "iceberg": ICEBERG}
 """How notes of tables are called, up to a digest, and what they are about."""
 Noted = Mapping[str, TablePositions | str]
 """What is noted of the tables of each format; a text says why it cannot be read."""

@@ -1,8 +1,8 @@
-"""Does each table hold what the log says? Through which entry, what it lacks, since when and why; of Delta tables versions and columns."""
+"""Does each table hold what the log says? Through which entry, what it lacks, since when and why; versions, columns, files a partition."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pandas as pd
@@ -14,7 +14,9 @@ from kafka_s3.followers.state import StateNote
 from kafka_s3.model.errors import SinkError
 from page import parts, resources, states
 from page.scene import Scene
-from reading.delta import NEWEST, FolderFiles, TableLog, list_folder
+from reading import iceberg
+from reading.delta import NEWEST, ColumnsAt, FolderFiles, TableLog, list_folder
+from reading.tables import ICEBERG
 
 TITLE: Final = "Tables"
 ICON: Final = ":material/table_rows:"
@@ -35,6 +37,7 @@ def render(scene: Scene) -> None:
                 f"How far the {name} tables have come cannot be read: {plain(noted)}", icon=":material/broken_image:"
             )
     stated = {topic: one for topic, one in scene.snapshot.states.items() if scene.wants(topic)}
+    described = _described(scene)
     if not found and not scene.tables and not stated:
         _none(scene)
         return
@@ -42,9 +45,79 @@ def render(scene: Scene) -> None:
         _verdicts(scene, found)
     if stated:
         _states(scene, stated)
-    if scene.tables:
-        topic = str(st.selectbox("Topic", sorted(scene.tables), key="table-topic", bind="query-params"))
-        _delta_table(scene, topic, [one for one in found if one.status.topic == topic])
+    if topics := sorted({*scene.tables, *described}):
+        topic = str(st.selectbox("Topic", topics, key="table-topic", bind="query-params"))
+        _partitions(delta.live(_objects(scene, topic)))
+        if topic in scene.tables:
+            _delta_table(scene, topic, [one for one in found if one.status.topic == topic])
+        if topic in described:
+            _iceberg_table(scene, topic, described[topic])
+
+
+def _described(scene: Scene) -> dict[str, str]:
+    """Where the metadata of each chosen topic's Iceberg table lies."""
+    noted = scene.snapshot.tables.get(ICEBERG)
+    if noted is None or isinstance(noted, str):
+        return {}
+    return {topic: where for topic, where in noted.metadata.items() if topic in scene.table_folders}
+
+
+def _partitions(objects: pd.DataFrame) -> None:
+    """How many of the log's objects are in a directory: what both formats have as a partition, if nothing else is asked for."""
+    rows = delta.files_by_directory(objects)
+    if rows.empty:
+        return
+    st.subheader("Files a partition", anchor=False)
+    directories = "1 directory" if len(rows) == 1 else f"{len(rows):,} directories"
+    middle, most = f"{rows['files'].median():,.0f}", f"{rows['files'].max():,}"
+    st.caption(f"The objects of the log lie in {directories}: {middle} in the middle one, {most} in the fullest.")
+    columns = {
+        "directory": st.column_config.Column("Directory", width="large"), "files": parts.number_column("Files"),
+        "records": parts.number_column("Records"), "bytes": parts.Size("Bytes"),
+    }  # fmt: skip
+    parts.table(
+        rows.head(parts.SHOWN_ROWS), columns, name="Files of each directory, the fullest first", key="table-partitions"
+    )
+    parts.cut_note(len(rows))
+
+
+def _iceberg_table(scene: Scene, topic: str, location: str) -> None:
+    st.subheader(f"The Iceberg table of {plain(topic)}", anchor=False)
+    at, sink = scene.at, scene.chosen.sink
+    try:
+        table = resources.asked(
+            resources.answers(scene.variables), ("iceberg", sink, location),
+            lambda: iceberg.read_metadata(at.reader, at.place.bucket, location, sink), what="Reading the table",
+        )  # fmt: skip
+    except SinkError as error:
+        st.info(plain(error), icon=":material/folder_off:")
+        return
+    if table is None:
+        return
+    st.caption(
+        f"{plain(table.name)}, by its metadata of {size_text(table.metadata_bytes)}, when the sink last committed"
+    )
+    objects = delta.live(_objects(scene, topic))
+    newest = table.snapshots[-1] if table.snapshots else None
+    parts.figures([
+        ("Snapshots", f"{len(table.snapshots):,}", "That the table keeps; older ones are dropped, their objects are not."),
+        ("Rows in the table", _count(table.rows), "As its newest snapshot counts them."),
+        ("Files in the table", _count(table.files), "" if table.bytes is None else f"Together {size_text(table.bytes)}."),
+        ("Rows in the log", f"{int(objects['records'].sum()):,}", f"In {len(objects):,} objects, all that the log has of the topic."),
+        ("Schemas", f"{len(table.schemas):,}", "Versions of the columns that the table knows."),
+        ("Partitioned by", ", ".join(table.partitions) or "nothing", "How new files are partitioned."),
+        ("Last snapshot", ago(newest.at_ms, scene.now_ms) if newest else "none", "When it was committed."),
+    ])  # fmt: skip
+    columns = {
+        "version": parts.number_column("Sequence"), "at": parts.time_column("Committed", scene.zone), "operation": "Operation",
+        "entries": st.column_config.Column("Entries of the log", help="The commits whose objects it holds."),
+        "added": parts.number_column("Files added"), "removed": parts.number_column("Files removed"),
+        "rows": parts.number_column("Rows added"), "bytes": parts.Size("Bytes added"),
+    }  # fmt: skip
+    rows = delta.versions_table(table.snapshots).drop(columns=["rescued", "left_out"])
+    shown = parts.timed(rows, scene.zone, "at_ms")
+    parts.table(shown, columns, name="Snapshots of the Iceberg table, newest first", key="iceberg-snapshots")
+    _column_versions(table.schemas, "iceberg", "Schema")
 
 
 def _objects(scene: Scene, topic: str) -> pd.DataFrame:
@@ -158,7 +231,7 @@ def _none(scene: Scene) -> None:
     if settings is not None and settings.flag("delta.enable") and settings.text("delta.writer") == "spark":
         text = "Spark writes this sink's tables (`delta.writer=spark`): only the catalog knows them; `kafka-s3 delta check` compares them."
     elif settings is not None and not settings.flag("delta.enable"):
-        text = "This sink keeps no Delta table. `delta.enable=true` makes one over its Parquet objects, without a copy."
+        text = "This sink keeps no table. `delta.enable=true` or `iceberg.enable=true` makes one over its Parquet objects, without a copy."
     else:
         text = "No Delta table is seen beside the objects of this sink. The dashboard needs `s3:GetObject` on their `_delta_log/`."
     st.info(text, icon=":material/table_rows:")
@@ -225,7 +298,7 @@ def _count(value: int | None) -> str:
 
 def _versions(scene: Scene, table: TableLog) -> None:
     st.subheader("Versions", anchor=False)
-    rows = parts.timed(delta.versions_table(table), scene.zone, "at_ms")
+    rows = parts.timed(delta.versions_table(table.versions), scene.zone, "at_ms")
     columns = {
         "version": parts.number_column("Version"), "at": parts.time_column("Committed", scene.zone), "operation": "Operation",
         "entries": st.column_config.Column("Entries of the log", help="The commits whose objects it holds."),
@@ -241,17 +314,21 @@ def _versions(scene: Scene, table: TableLog) -> None:
 
 def _columns(table: TableLog) -> None:
     st.subheader("Columns", anchor=False)
-    rows = delta.column_changes(table.columns)
-    if rows.empty:
+    if not table.columns:
         st.caption("The versions that were read do not tell the table's columns.")
         return
+    _column_versions(table.columns, "delta", "From version")
+
+
+def _column_versions(versions: Sequence[ColumnsAt], key: str, called: str) -> None:
     columns = {
-        "version": parts.number_column("From version"), "columns": parts.number_column("Columns"),
+        "version": parts.number_column(called), "columns": parts.number_column("Columns"),
         "change": st.column_config.Column("What changed", width="large"),
     }  # fmt: skip
-    parts.table(rows, columns, name="Columns of the table by version, newest first", key="delta-columns")
-    types = pd.DataFrame(table.columns[-1].types, columns=["column", "type"])
-    parts.table(types, {"column": "Column now", "type": "Type"}, name="Columns of the table now", key="delta-types")
+    rows = delta.column_changes(versions)
+    parts.table(rows, columns, name="Columns of the table by version, newest first", key=f"{key}-columns")
+    types = pd.DataFrame(versions[-1].types, columns=["column", "type"])
+    parts.table(types, {"column": "Column now", "type": "Type"}, name="Columns of the table now", key=f"{key}-types")
 
 
 def _left_out(table: TableLog, judged: list[delta.Completeness]) -> None:

@@ -25,7 +25,7 @@ from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.benchmarks.found import check_all_there, ids_of, objects_of
 from tests.benchmarks.measuring import Cost
-from tests.benchmarks.other_sinks import BYTES, GZIP, PARQUET, PEERS, SMALL, Job, Peer
+from tests.benchmarks.other_sinks import BYTES, FILE, GZIP, PARQUET, PEERS, SMALL, Job, Peer
 from tests.benchmarks.paths import OURS, READ_ONLY, SINK, routes
 from tests.benchmarks.sides import Request, Side
 from tests.benchmarks.support import BUCKET, PARTITIONS, RECORDS, ROUNDS, new_topic
@@ -100,7 +100,9 @@ def is_committed(admin: AdminClient, group: str, records: int) -> bool:
 @pytest.fixture
 def world(broker: EmbeddedKafka, objects: EmbeddedS3, tmp_path: Path) -> Iterator[World]:
     new_topic(broker, JSON, PARTITIONS)
-    topic = produce_json(broker.bootstrap_servers, records=RECORDS - RECORDS % PARTITIONS, partitions=PARTITIONS)
+    topic = produce_json(
+        broker.bootstrap_servers, records=RECORDS - RECORDS % (PARTITIONS * FILE), partitions=PARTITIONS
+    )
     store = S3Store(StoreOptions(BUCKET, region="us-east-1", endpoint_url=objects.endpoint_url))
     yield World(broker, objects, store, topic, tmp_path)
     store.close()

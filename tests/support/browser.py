@@ -89,7 +89,7 @@ class Browser:
         self.driver.get(f"{self.url}/{page}?{query}")
         self.until(lambda: bool(self.driver.execute_script(DRAWN)), what=f"page {page!r} drawn")
 
-    def until(self, holds: Callable[[], bool], *, what: str, seconds: float = 30) -> None:
+    def until(self, holds: Callable[[], bool], *, what: str, seconds: float = 60) -> None:
         """Waits until it holds; elements that are drawn anew meanwhile are asked again."""
         deadline = time.monotonic() + seconds
         while True:

@@ -20,6 +20,7 @@ from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 from tests.support.observers import Warnings
 
@@ -30,6 +31,14 @@ PARQUET = {
     "iceberg.catalog.type": "sql",
     "flush.size": "2",
 }
+
+
+def bucket_settings(endpoint: str, bucket: str) -> dict[str, str]:
+    """Where the bucket is, on a server."""
+    return {
+        "s3.bucket.name": bucket, "store.url": endpoint, "s3.region": REGION, "aws.access.key.id": ACCESS_KEY,
+        "aws.secret.access.key": SECRET_KEY,
+    }  # fmt: skip
 
 
 class IcebergWorld:

@@ -33,7 +33,8 @@ def published(**places: str) -> dict[str, Settings]:
     there = PLACES | {key.replace("_", "."): text for key, text in places.items()}
 
     def placed(texts: Mapping[str, str]) -> dict[str, str]:
-        return {**texts, **{key: text for key, text in there.items() if key in texts}}
+        without_spark = {"state.run.on": "job"} if "state.enable" in texts else {}
+        return {**texts, **{key: text for key, text in there.items() if key in texts}, **without_spark}
 
     found = {path.name: (_without_references(read_config(path).texts), WORKER) for path in EXAMPLES} | PUBLIC
     return {name: validate(placed(given), worker=placed(worker)).usable() for name, (given, worker) in found.items()}

@@ -65,11 +65,15 @@ class HeldTable:
 
 @dataclass(slots=True)
 class TablePositions:
-    """Up to which entry the tables have come: `version`, but for topics that are `behind`; why these are `held`."""
+    """Up to which entry the tables have come: `version`, but for topics that are `behind`; why these are `held`.
+
+    `metadata` is the location of the file that says what is in a topic's table, where only a catalog knows it.
+    """
 
     version: int = -1
     behind: dict[str, int] = field(default_factory=dict)
     held: dict[str, HeldTable] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
 
     def position_of(self, topic: str) -> int:
         """The entry up to which a topic's table has come."""
@@ -99,7 +103,7 @@ def read_positions(store: ObjectStore, key: str) -> TablePositions:
 
 def _positions(note: dict[str, Any]) -> TablePositions:
     held = {str(topic): HeldTable(str(one["why"]), int(one["since_ms"])) for topic, one in note.get("held", {}).items()}
-    return TablePositions(int(note["version"]), dict(note.get("behind", {})), held)
+    return TablePositions(int(note["version"]), dict(note.get("behind", {})), held, dict(note.get("metadata", {})))
 
 
 def note_positions(store: ObjectStore, key: str, positions: TablePositions) -> None:

@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_s3.connect.naming.field_ids import field_id
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import AvroBodies, JsonText, StructColumns, Values, stream_of, table_of
 from kafka_s3.connect.schemas.arrow import arrow_table, conform, precision_of, unify, wider
@@ -34,6 +33,7 @@ from kafka_s3.connect.schemas.avro_schemas import avro_schema
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.connect.schemas.json_form import scale_of
+from kafka_s3.connect.schemas.numbering import numbered
 from kafka_s3.objects.format import Format, FormatError, Paused
 
 MAGIC: Final = b"PAR1"
@@ -256,7 +256,8 @@ class ParquetFile:
             return
         table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
         if self._layout is None:
-            self._layout = _layout(table, with_ids=self._with_ids)
+            schema = numbered(table.schema, self._schema) if self._with_ids else table.schema
+            self._layout = _layout(table, schema)
         before = self._position()
         self._opened(self._layout).write(conform(table, self._layout.schema))
         self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
@@ -338,36 +339,15 @@ class ParquetFile:
         raise FormatError("Parquet needs values with a struct schema.")
 
 
-def _layout(table: pa.Table, *, with_ids: bool) -> FileLayout:
-    """What a file settles by its first row group.
+def _layout(table: pa.Table, schema: pa.Schema) -> FileLayout:
+    """What a file settles by its first row group; `schema` is that of the table, with the numbers of its columns if it has any.
 
     Few rows are compressed at level 3, as parquet-java does: at Arrow's own level 1 a file of 2,500 rows is a tenth larger, and one of
     250,000 is not.
     """
     by_number = zip(table.schema, table.columns, strict=True)  # two columns may have the same name
     repeated = tuple(one.name for one, column in by_number if _may_repeat(one.type) and _repeats(column))
-    schema = numbered(table.schema) if with_ids else table.schema
     return FileLayout(schema, repeated, 1 if table.num_rows >= MANY_ROWS else 3)
-
-
-def numbered(schema: pa.Schema) -> pa.Schema:
-    """The schema with a field id for each column; as it is where two columns would have the same one, so that names count instead."""
-    given: list[int] = []
-    found = pa.schema([_numbered(one, one.name, given) for one in schema])
-    return found if len(set(given)) == len(given) else schema
-
-
-def _numbered(one: pa.Field, path: str, given: list[int]) -> pa.Field:
-    given.append(field_id(path))
-    kind = one.type
-    if pa.types.is_struct(kind):
-        kind = pa.struct([_numbered(inner, f"{path}.{inner.name}", given) for inner in kind])
-    elif pa.types.is_map(kind):
-        parts = (_numbered(kind.key_field, f"{path}.key", given), _numbered(kind.item_field, f"{path}.value", given))
-        kind = pa.map_(*parts)
-    elif pa.types.is_list(kind):
-        kind = pa.list_(_numbered(kind.value_field, f"{path}.element", given))
-    return pa.field(one.name, kind, one.nullable, {"PARQUET:field_id": str(field_id(path))})
 
 
 def _may_repeat(kind: pa.DataType) -> bool:

@@ -11,10 +11,10 @@ import re
 import socket
 import sys
 import time
-from collections import UserDict, deque
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final
 
 import pycurl
@@ -170,7 +170,7 @@ class _Connection:
                 raise raised from None
             raise self._failure(asked.url, *error.args) from None
         self._curl.setopt(pycurl.READFUNCTION, bytes)  # a part of many megabytes would be held until the next request
-        return HttpAnswer(self._curl.getinfo(pycurl.RESPONSE_CODE), _headers(self._lines), b"".join(self._body))
+        return HttpAnswer(self._curl.getinfo(pycurl.RESPONSE_CODE), _Headers(self._lines), b"".join(self._body))
 
     def close(self) -> None:
         """Closes the connection."""
@@ -191,6 +191,7 @@ class _Connection:
             pycurl.PROXY_CAINFO: terms.authorities,
             pycurl.SSLVERSION: pycurl.SSLVERSION_TLSv1_2,
             pycurl.ACCEPT_ENCODING: "identity",
+            pycurl.HTTP_CONTENT_DECODING: 0,  # an object is its bytes, whatever its writer said of their encoding
             pycurl.UPLOAD_BUFFERSIZE: 1 << 19,
             pycurl.OPENSOCKETFUNCTION: _opened,
             pycurl.HEADERFUNCTION: self._lines.append,
@@ -222,6 +223,7 @@ class _Connection:
         """Asked by libcurl whenever something moved, and each second: ends what does not move. Python handles signals here, too."""
         if received + sent != self._moved:
             self._moved, self._since = received + sent, time.monotonic()
+            return 0
         return int(self._late())
 
     def _late(self) -> bool:
@@ -270,29 +272,29 @@ class _Pieces(io.RawIOBase):
         return size
 
 
-class _AnyCase(UserDict[str, str]):
-    """Headers by their names, in any case of letters."""
+class _Headers(Mapping[str, str]):
+    """Headers by their names, in any case of letters; taken apart when somebody asks for one.
 
-    def __setitem__(self, name: str, text: str) -> None:
-        self.data[name.lower()] = text
+    They are those of the last answer: one that asks for the body, or a proxy's own, comes before it.
+    """
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._text = b"".join(lines)
+
+    @cached_property
+    def _found(self) -> dict[str, str]:
+        text = self._text.decode("latin-1")
+        lines = (line.partition(":") for line in text[text.rfind("\nHTTP/") + 1 :].split("\n"))
+        return {name.lower(): value.strip() for name, colon, value in lines if colon}
 
     def __getitem__(self, name: str) -> str:
-        return self.data[name.lower()]
+        return self._found[name.lower()]
 
-    def __contains__(self, name: object) -> bool:
-        return str(name).lower() in self.data
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
 
-
-def _headers(lines: list[bytes]) -> Mapping[str, str]:
-    """The headers of the last answer; one that asks for the body, or a proxy's own, comes before it."""
-    found = _AnyCase()
-    for line in lines:
-        name, colon, text = line.decode("latin-1").partition(":")
-        if line.startswith(b"HTTP/"):
-            found.data.clear()
-        elif colon:
-            found.data[name.lower()] = text.strip()
-    return found
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 def _opened(_purpose: int, address: Any) -> Any:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -258,7 +259,15 @@ class Address:
         """The URL of a key, with a query that is encoded already. Refuses keys that libcurl would change."""
         if not _DOTS.isdisjoint(key.split("/")):
             raise boto.ParamValidationError(report=f"the key {key!r} has the part '.' or '..'")
-        return f"{self.prefix}{quote(key, safe='/~')}{'?' if query else ''}{query}"
+        return f"{self.prefix}{_encoded(key)}{'?' if query else ''}{query}"
+
+
+_ESCAPES: Final = {code: quote(chr(code), safe="/~") for code in range(128)}
+
+
+def _encoded(key: str) -> str:
+    """A key as it is in a URL; `quote` takes ten times as long where something has to be escaped, and an equals sign has."""
+    return key.translate(_ESCAPES) if key.isascii() else quote(key, safe="/~")
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,14 +472,20 @@ def hides_an_error(body: bytes) -> bool:
     if not body:
         return False
     try:
-        return ElementTree.fromstring(body).tag == "Error"
+        return str(_root(body).tag) == "Error"
     except ElementTree.ParseError:
         return True
 
 
 def text_of(body: bytes, element: str) -> str:
     """The text of a child of the root, "" where there is none."""
-    return (ElementTree.fromstring(body).findtext(f"{{*}}{element}") or "") if body else ""
+    return (_root(body).findtext(f"{{*}}{element}") or "") if body else ""
+
+
+@lru_cache(maxsize=8)
+def _root(body: bytes) -> ElementTree.Element:
+    """The document of an answer, which is looked at for an error first. Raises SyntaxError where it is no XML."""
+    return ElementTree.fromstring(body)
 
 
 def _document(root: str, content: str) -> bytes:

@@ -36,6 +36,7 @@ from kafka_s3.testing.services.memory import MemoryRecord
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from reading import history, letters
 from tests.support.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked, world
+from tests.support.iceberg_world import IcebergWorld
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
 from tests.support.numbers import numbers
 from tests.support.repository import DASHBOARD
@@ -793,6 +794,31 @@ def test_state_tables_show_how_far_they_have_come_and_what_holds_them(visit: Ope
     assert data_ms(row["merged"]) == START_MS
     [held] = [one.value for one in test.error if "The state of orders does not follow" in one.value]
     assert "<b>" not in held
+
+
+def test_an_iceberg_table_shows_snapshots_schemas_and_files_a_partition(
+    visit: Open, s3: EmbeddedS3, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = f"bucket-{next(numbers)}"
+    world = IcebergWorld(tmp_path, **{"s3.bucket.name": bucket})
+    world.add(*({"n": n} for n in range(4)))
+    world.run()
+    world.add({"n": 4, "note": "late"}, {"n": 5})
+    world.run()
+    s3.create_bucket(bucket)
+    assert isinstance(world.store, MemoryStore)
+    copied(world.store, client, bucket)
+    monkeypatch.setenv("KAFKA_S3_BUCKET", bucket)
+    test = settled(visit(page="tables", sink="orders"), lambda now: "Iceberg table of orders" in texts(now))
+    clean(test)
+    assert {one.label: one.value for one in test.metric} == {
+        "Snapshots": "2", "Rows in the table": "6", "Files in the table": "3", "Rows in the log": "6", "Schemas": "2",
+        "Partitioned by": "partition", "Last snapshot": test.metric[-1].value,
+    }  # fmt: skip
+    assert frame(test, "operation", "rows")["rows"].tolist() == [2, 4]
+    assert frame(test, "change")["change"].tolist() == ["new note: string", "the first that was read"]
+    assert frame(test, "directory", "files")[["directory", "files"]].to_numpy().tolist() == [["partition=0", 3]]
+    assert frame(test, "verdict", "why")[["format", "verdict"]].to_numpy().tolist() == [["Iceberg", "complete"]]
 
 
 def test_a_look_that_is_old_is_waited_for_when_a_page_is_opened(visit: Open, client: Any) -> None:

@@ -46,6 +46,13 @@ def test_tags_reach_s3(s3: S3Store, bucket: str, moto_url: str) -> None:
     assert {pair["Key"]: pair["Value"] for pair in pairs} == {"startOffset": "0", "with blank": "ü +"}
 
 
+@pytest.mark.parametrize("said", ["gzip", "aws-chunked", "of-our-own"])
+def test_an_object_is_its_bytes_whatever_its_writer_said_of_them(said: str, s3: S3Store, bucket: str, relay) -> None:
+    """Spark's writers say aws-chunked of Iceberg's metadata, which some stores keep."""
+    relay.script.append(lambda handler, seen: handler.reply(200, b"as it is", {"Content-Encoding": said}))
+    assert s3.get("data") == b"as it is"
+
+
 def headers_of(relay, *, method: str, query: str) -> list:
     return [seen.headers for seen in relay.seen if seen.method == method and query in seen.path]
 

@@ -70,7 +70,7 @@ VERSIONS = (
 
 def test_versions_tell_their_entries_rows_and_what_was_rescued_or_left_out() -> None:
     found = read(put(MemoryStore(), *VERSIONS))
-    table = versions_table(found).set_index("version")
+    table = versions_table(found.versions).set_index("version")
     assert table["entries"].to_dict() == {0: "1\u20132", 1: "3", 2: "", 3: ""}
     assert table["operation"].tolist() == ["WRITE", "OPTIMIZE", "WRITE", "WRITE"]
     assert table.loc[1, ["rows", "rescued", "left_out", "removed"]].tolist() == [7, 2, 1, 0]

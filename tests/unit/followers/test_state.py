@@ -105,7 +105,7 @@ class StateWorld(World):
         return self.tables.numbers("main.orders")
 
 
-QUICK = 40
+QUICK = 20
 """Runs beside every change; the others are for the nightly run."""
 
 

@@ -8,7 +8,7 @@ import pycurl
 import pytest
 
 from kafka_s3.model.errors import StorageError
-from kafka_s3.store.connections import Connections, Terms, check_libcurl
+from kafka_s3.store.connections import Connections, Terms, _Headers, check_libcurl
 
 TERMS = Terms("", {}, 1.0, 1.0)
 
@@ -44,3 +44,18 @@ def test_a_libcurl_that_signs_otherwise_is_named_with_the_way_out(
         StorageError, match=rf"pycurl uses libcurl {found[1]}, .* 8\.4 or later with HTTPS is needed.*pip install"
     ):
         Connections(TERMS, most=1)
+
+
+def test_headers_are_those_of_the_last_answer_in_any_case_of_letters() -> None:
+    lines = [
+        b"HTTP/1.1 100 Continue\r\n",
+        b"ETag: old\r\n",
+        b"\r\n",
+        b"HTTP/1.1 200 OK\r\n",
+        b'ETag: "a:b"\r\n',
+        b"Via: HTTP/1.1 x\r\n",
+    ]
+    headers = _Headers(lines)
+    assert (headers["etag"], headers["Via"], headers.get("missing")) == ('"a:b"', "HTTP/1.1 x", None)
+    assert "ETAG" in headers
+    assert set(headers) == {"etag", "via"}

@@ -14,6 +14,11 @@ MOST: Final = 2**30
 """Numbers are below it: half of what Iceberg takes is left for columns that others add."""
 
 
+def path_of(folder: str, name: str) -> str:
+    """The path of a member of a struct; `folder` is that of the struct, blank for a column."""
+    return f"{folder}.{name}" if folder else name
+
+
 def field_id(path: str) -> int:
     """The number of a column by its path: from 1 to `MOST`."""
     return int.from_bytes(hashlib.sha256(path.encode()).digest()[:8], "big") % MOST + 1

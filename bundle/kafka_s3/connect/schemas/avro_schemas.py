@@ -434,7 +434,11 @@ class _FromAvro:
             )
         self._around.append(name)
         fields = [
-            Field(member.name, self.schema(member.type, default=member.props.get("default", ABSENT)))
+            Field(
+                member.name,
+                self.schema(member.type, default=member.props.get("default", ABSENT)),
+                _aliases(member, avro.fields),
+            )
             for member in avro.fields
         ]
         self._around.pop()
@@ -539,3 +543,12 @@ def _name(avro: AvroType, made: ConnectSchema) -> str | None:
         return made.name
     name = own if own is not None else avro.name if avro.kind in NAMED else None
     return None if name is None or name.startswith(DEFAULT_NAME) else name
+
+
+def _aliases(member: AvroField, members: Sequence[AvroField]) -> tuple[str, ...]:
+    """The names that a field had; one that another field has now is not among them."""
+    given = member.props.get("aliases")
+    taken = {one.name for one in members}
+    return (
+        tuple(name for name in given if isinstance(name, str) and name not in taken) if isinstance(given, list) else ()
+    )

@@ -343,6 +343,7 @@ def _joined_parameters(left: ConnectSchema, right: ConnectSchema) -> tuple[tuple
 
 def _joined_fields(left: ConnectSchema, right: ConnectSchema) -> tuple[Field, ...] | None:
     ours, theirs = ({field.name: field.schema for field in side.fields} for side in (left, right))
+    aliases = {field.name: field.aliases for side in (left, right) for field in side.fields}
     joined = []
     for name in dict.fromkeys([*ours, *theirs]):
         if name in ours and name in theirs:
@@ -352,5 +353,6 @@ def _joined_fields(left: ConnectSchema, right: ConnectSchema) -> tuple[Field, ..
             both = alone if alone.default is not None else replace(alone, optional=True)
         if both is None:
             return None
-        joined.append(Field(name, both))
+        earlier = tuple(one for one in aliases[name] if one not in aliases)
+        joined.append(Field(name, both, earlier))
     return tuple(joined)

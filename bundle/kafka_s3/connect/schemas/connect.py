@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
 from typing import Any, Final
@@ -41,10 +41,14 @@ class SchemaType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named member of a struct."""
+    """A named member of a struct.
+
+    `aliases` are names that it had, as Avro's schemas say; Connect knows none, so that schemas are compared without them.
+    """
 
     name: str
     schema: ConnectSchema
+    aliases: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,10 @@ def schema_document(schema: ConnectSchema) -> dict[str, Any]:
         "kind": str(schema.kind),
         **{name: getattr(schema, name) for name in PLAIN},
         "parameters": [list(pair) for pair in schema.parameters],
-        "fields": [[field.name, schema_document(field.schema)] for field in schema.fields],
+        "fields": [
+            [field.name, schema_document(field.schema), *([list(field.aliases)] if field.aliases else [])]
+            for field in schema.fields
+        ],
         **{name: None if found is None else schema_document(found) for name, found in inner.items()},
     }
 
@@ -157,7 +164,10 @@ def stored_schema(document: Mapping[str, Any]) -> ConnectSchema:
         kind=SchemaType(document["kind"]),
         **{name: document[name] for name in PLAIN},
         parameters=tuple((name, value) for name, value in document["parameters"]),
-        fields=tuple(Field(name, stored_schema(schema)) for name, schema in document["fields"]),
+        fields=tuple(
+            Field(name, stored_schema(schema), tuple(aliases[0]) if aliases else ())
+            for name, schema, *aliases in document["fields"]
+        ),
         items=items,
         keys=keys,
         values=values,

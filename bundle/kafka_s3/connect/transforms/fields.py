@@ -136,7 +136,7 @@ class ReplaceField:
         return [field for field in schema.fields if self._stays(field.name)]
 
     def _renamed(self, schema: ConnectSchema) -> list[Field]:
-        return [Field(self._name(field.name), field.schema) for field in self._kept(schema)]
+        return [replace(field, name=self._name(field.name)) for field in self._kept(schema)]
 
     def _name(self, name: str) -> str:
         return self.renames.get(name, name)

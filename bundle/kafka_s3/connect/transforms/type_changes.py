@@ -208,7 +208,7 @@ class Cast:
         if kind is None:
             return field
         default = _default(field.schema, kind)
-        return Field(field.name, ConnectSchema(kind, optional=field.schema.optional, default=default))
+        return replace(field, schema=ConnectSchema(kind, optional=field.schema.optional, default=default))
 
 
 def _default(schema: ConnectSchema, kind: SchemaType) -> str | None:
@@ -562,7 +562,7 @@ class TimestampConverter:
 
     def _schema(self, schema: ConnectSchema) -> ConnectSchema:
         fields = tuple(
-            Field(field.name, replace(SCHEMAS[self.target], optional=field.schema.optional))
+            replace(field, schema=replace(SCHEMAS[self.target], optional=field.schema.optional))
             if field.name == self.field
             else field
             for field in schema.fields

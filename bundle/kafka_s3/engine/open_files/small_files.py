@@ -297,6 +297,8 @@ class SmallFiles:
 
     def _in_shares(self, numbers: Longs) -> Iterator[list[tuple[str, DirectoryLines]]]:
         """These files, which ascend, some at a time: their lines are no long stretch of any text."""
+        if not len(numbers):
+            return
         stretch = np.cumsum(self._facts.sizes) // SHARE_BYTES + np.arange(len(self._facts.sizes)) // SHARE_FILES
         for some in np.split(numbers, np.flatnonzero(np.diff(stretch[numbers])) + 1):
             if len(some):

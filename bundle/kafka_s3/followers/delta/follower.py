@@ -177,16 +177,27 @@ class TableWriter(Protocol):
 
 
 class FollowingTables:
-    """The follower that keeps a table of each topic; `key` is that of the object that says how far all have come."""
+    """The follower that keeps a table of each topic; `key` is that of the object that says how far all have come.
+
+    `metadata` gives the location of the file that says what is in a topic's table now, blank where no reader needs to be told.
+    """
 
     def __init__(
-        self, name: str, table_writer: TableWriter, store: ObjectStore, *, key: str, clock_ms: Callable[[], int]
+        self,
+        name: str,
+        table_writer: TableWriter,
+        store: ObjectStore,
+        *,
+        key: str,
+        clock_ms: Callable[[], int],
+        metadata: Callable[[str], str] = lambda _: "",
     ) -> None:
         self.name = name
         self._table_writer = table_writer
         self._store = store
         self._key = key
         self._clock_ms = clock_ms
+        self._metadata = metadata
         self._positions: TablePositions | None = None
         self._waits: dict[str, int] = {}
 
@@ -233,7 +244,7 @@ class FollowingTables:
                 if topic in held or topic in positions.behind:
                     continue
                 try:
-                    self._table_writer.apply_entries(topic, entries, log=log, after=after)
+                    self._take(topic, entries, log=log, after=after, positions=positions)
                 except TableError as error:
                     self._hold(topic, positions, after=after, error=error, failures=failures)
             after = batch[-1].version
@@ -249,7 +260,7 @@ class FollowingTables:
             for batch in batches(log.entries(after=after), head):
                 entries = by_topic(batch).get(topic)
                 if entries:
-                    self._table_writer.apply_entries(topic, entries, log=log, after=after)
+                    self._take(topic, entries, log=log, after=after, positions=positions)
                 after = batch[-1].version
                 positions.behind[topic] = after
         except TableError as error:
@@ -260,6 +271,13 @@ class FollowingTables:
         if positions.version >= head:
             del positions.behind[topic]
         note_positions(self._store, self._key, positions)
+
+    def _take(
+        self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int, positions: TablePositions
+    ) -> None:
+        self._table_writer.apply_entries(topic, entries, log=log, after=after)
+        if where := self._metadata(topic):
+            positions.metadata[topic] = where
 
     def _hold(
         self, topic: str, positions: TablePositions, *, after: int, error: TableError, failures: list[TableError]

@@ -22,6 +22,7 @@ from kafka_s3.engine.task.table_guard.columns import (
     read_columns,
     rescuing,
 )
+from kafka_s3.engine.task.table_guard.renames import aligned
 from kafka_s3.followers.delta.planner import TableState
 from kafka_s3.model.errors import RecordError, StorageError, StorageUnavailable, TableError, TableUnavailable
 from kafka_s3.model.process import ThreadPool
@@ -52,8 +53,9 @@ def admission(
     """
     if expected is None:
         return Admission.EXPECT, ColumnComparison(rescuing(file) if mode is Mode.RESCUE else file)
-    found = compare_columns(expected, file)
     knew = given == expected.schema_string()
+    expected, file = aligned(expected, file)
+    found = compare_columns(expected, file.plain())
     if mode is Mode.FAIL and (found.new or found.wider):
         return Admission.STOP, found
     if found.refusals(mode):
@@ -81,7 +83,7 @@ class ReadableTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Several tables over the same objects: what is in one of them is expected."""
+    """Several tables over the same objects: what is in one of them is expected. Tables whose columns have numbers come first."""
 
     tables: Sequence[ReadableTable]
 
@@ -97,9 +99,18 @@ class Together:
             return None
         columns = found[0].columns
         for other in found[1:]:
-            columns = compare_columns(columns, other.columns).columns
+            columns = _marked_as(compare_columns(columns, other.columns).columns, other.columns)
         names = dict.fromkeys(name for state in found for name in state.partition_by)
         return replace(found[0], columns=columns, partition_by=tuple(names))
+
+
+def _marked_as(columns: TableColumns, others: TableColumns) -> TableColumns:
+    """The columns, each with what the other ones of its name are marked with, too."""
+    marks = {name: others.fields.get(name, {}).get("metadata", {}) for name in columns.fields}
+    fields = {
+        name: {**one, "metadata": {**marks[name], **one.get("metadata", {})}} for name, one in columns.fields.items()
+    }
+    return replace(columns, fields=fields)
 
 
 def as_they_are(columns: TableColumns) -> TableColumns:
@@ -157,7 +168,7 @@ class ExpectedColumns:
         pending = self._pending.get(topic)
         if columns is None or pending is None:
             return columns or pending
-        found = compare_columns(columns, pending)
+        found = compare_columns(*aligned(columns, pending))
         if found.exact:
             del self._pending[topic]
         return found.columns

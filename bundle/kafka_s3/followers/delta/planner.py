@@ -30,6 +30,7 @@ from kafka_s3.engine.task.table_guard.columns import (
     rescuing,
     shown,
 )
+from kafka_s3.engine.task.table_guard.renames import Newer, aligned
 from kafka_s3.model.errors import ObjectMissing, StorageError, TableRefused
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.process import ThreadPool
@@ -63,10 +64,34 @@ class Footer:
         """The statistics as an add action carries them."""
         return json.dumps(self.statistics, separators=(",", ":"), ensure_ascii=False)
 
+    def called(self, own: TableColumns, others: TableColumns) -> Footer:
+        """The footer with the statistics of its own columns under other names, given in the same order."""
+        before, after = list(own.fields.values()), list(others.fields.values())
+        if before == after:
+            return self
+        statistics = {
+            group: _called(values, before, after) if isinstance(values, dict) else values
+            for group, values in self.statistics.items()
+        }
+        return replace(self, statistics=statistics)
+
     def nulls(self, column: str) -> int | None:
         """How many values of a top-level column are null, None where that is not known."""
         found = self.statistics["nullCount"].get(column)
         return found if isinstance(found, int) else None
+
+
+def _called(
+    values: Mapping[str, Any], before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one, other in zip(before, after, strict=True):
+        value = values.get(one["name"])
+        if isinstance(value, dict):
+            value = _called(value, one["type"]["fields"], other["type"]["fields"])
+        if value is not None:
+            found[other["name"]] = value
+    return found
 
 
 def read_footer(store: ObjectStore, key: str, size: int) -> Footer:
@@ -371,12 +396,16 @@ class TablePlanner:
         plan = self._begun(footers) if state is None else TablePlan(state.columns, state.partition_by)
         if self.mode is Mode.RESCUE:
             plan.columns = rescuing(plan.columns)
+        taken: list[tuple[DataFile, Footer]] = []
         for file, footer in footers:
             refused = "the object is gone (was it deleted, or a lifecycle rule?)"
             if footer is not None:
-                refused = self._take(plan, file, footer, modified_ms=modified_ms[file.key])
+                refused = self._take(plan, file, footer)
             if refused:
                 plan.left_out[file.key] = refused
+            elif footer is not None:
+                taken.append((file, footer))
+        plan.files += [self._as_in(plan, file, footer, modified_ms[file.key]) for file, footer in taken]
         return plan
 
     def _begun(self, footers: Sequence[tuple[DataFile, Footer | None]]) -> TablePlan:
@@ -399,10 +428,10 @@ class TablePlanner:
         except ObjectMissing:
             return None
 
-    def _take(self, plan: TablePlan, file: DataFile, footer: Footer, *, modified_ms: int) -> str:
-        """Adds the file to the plan, or gives the reason why it stays out."""
+    def _take(self, plan: TablePlan, file: DataFile, footer: Footer) -> str:
+        """Adds the file's columns to the plan, or gives the reason why it stays out."""
         columns, directories = self.columns_of(footer.schema), self.layout.directories(file)
-        found = compare_columns(plan.columns, columns)
+        found = compare_columns(*aligned(plan.columns, columns))
         odd = sorted(self.unreadable.intersection(file.key))
         refusals = [
             *(
@@ -419,11 +448,15 @@ class TablePlanner:
         plan.own |= columns.fields.keys()
         if self.mode is Mode.ADD:
             plan.columns = found.columns
-        values = self.layout.partition_values({name: directories[name] for name in plan.partition_by}, footer)
-        plan.files.append(
-            TableFile(self.layout.path(file), file.bytes, values, _stats(footer, plan, values).stats(), modified_ms)
-        )
         return ""
+
+    def _as_in(self, plan: TablePlan, file: DataFile, footer: Footer, modified_ms: int) -> TableFile:
+        """The file as the table has it, with the names of its columns there."""
+        directories, own = self.layout.directories(file), self.columns_of(footer.schema)
+        values = self.layout.partition_values({name: directories[name] for name in plan.partition_by}, footer)
+        called = footer.called(own, aligned(plan.columns, own, Newer.LEFT)[1])
+        stats = _stats(called, plan, values).stats()
+        return TableFile(self.layout.path(file), file.bytes, values, stats, modified_ms)
 
     def _refused(self, file: DataFile, refusals: Sequence[str], kind: str) -> str:
         text = "; ".join(refusals)

@@ -43,7 +43,9 @@ def spec_of(terms: Iterable[PartitionTerm], schema: Schema, known: Sequence[Part
         number = numbers.setdefault(key, max((*numbers.values(), PARTITION_FIELD_ID_START - 1)) + 1)
         fields.append(PartitionField(source.field_id, number, transform, name=_name(term)))
     for spec in known:
-        if spec.fields == tuple(fields):
+        if [(one.source_id, one.transform) for one in spec.fields] == [
+            (one.source_id, one.transform) for one in fields
+        ]:
             return spec
     return PartitionSpec(*fields, spec_id=max((spec.spec_id for spec in known), default=-1) + 1)
 

@@ -66,7 +66,7 @@ from pyiceberg.table.update import (
 
 from kafka_s3.connect.naming.partition_terms import PartitionTerm
 from kafka_s3.followers.delta.planner import Commit, TableFile, TablePlan, TableState
-from kafka_s3.followers.iceberg.columns import columns_of, name_mapping, obstacles, schema_of
+from kafka_s3.followers.iceberg.columns import columns_of, current_names, name_mapping, obstacles, schema_of
 from kafka_s3.followers.iceberg.manifests import ManifestWriting, data_file, read_manifests
 from kafka_s3.followers.iceberg.partitioning import Unplaced, directory_part, partition_of, spec_of
 from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
@@ -99,7 +99,8 @@ class IcebergTable:
     """A topic's table, as one sink writes it. `root` is the location of the folder to which the paths of the plan's files lead.
 
     `catalog` gives the catalog, the same one each time; `hide` takes what a catalog's error must not show out of a text.
-    `namespace_location` is where a namespace lies that is made; blank: the catalog decides it.
+    `namespace_location` is where a namespace lies that is made; blank: the catalog decides it. `metadata_location`
+    is the newest file of metadata that was seen.
     """
 
     identifier: tuple[str, ...]
@@ -110,6 +111,7 @@ class IcebergTable:
     warn: Callable[[str], None] = print
     hide: Callable[[str], str] = str
     namespace_location: str = ""
+    metadata_location: str = ""
     _held: PyTable | None = None
     _reported: set[str] = field(default_factory=set)
 
@@ -134,12 +136,13 @@ class IcebergTable:
             try:
                 table = self._held = self.catalog().load_table(self.identifier)
             except (NoSuchTableError, NoSuchNamespaceError):
-                self._held = None
+                self._held, self.metadata_location = None, ""
                 return None
+            self.metadata_location = table.metadata_location
             metadata = table.metadata
             position = int(metadata.properties.get(entry_property(self.sink), -1))
             self._tell_of_others(table, position)
-            columns = columns_of(metadata.schema())
+            columns = columns_of(metadata.schema(), metadata.properties.get(MAPPING))
             given = [
                 metadata.schema().find_column_name(one.source_id) or ""
                 for one in metadata.spec().fields
@@ -244,7 +247,7 @@ class IcebergTable:
             self.identifier, schema
         )  # for the catalog's choice of a location; it is not committed
         draft, location = drafted._table, drafted.table_metadata.location
-        specs = self._specs(schema, (), plan.partition_by)
+        specs = self._specs(schema, (), plan)
         known: dict[int, PartitionSpec] = {spec.spec_id: spec for spec in specs}
         empty = drafted.table_metadata.model_copy(
             update={"partition_specs": list(known.values()), "properties": {}, "last_sequence_number": 0}
@@ -261,11 +264,11 @@ class IcebergTable:
             made(SetDefaultSortOrderUpdate, sort_order_id=-1),
             SetLocationUpdate(location=location),
             SetPropertiesUpdate(
-                updates={**OUR_PROPERTIES, MAPPING: name_mapping(schema, None), **self._reached(commit)}
+                updates={**OUR_PROPERTIES, MAPPING: name_mapping(schema, plan.columns, None), **self._reached(commit)}
             ),
             *_as_main(snapshot),
         )
-        catalog.commit_table(draft, (AssertCreate(),), updates)
+        self.metadata_location = catalog.commit_table(draft, (AssertCreate(),), updates).metadata_location
 
     def _append(self, table: PyTable, plan: TablePlan, commit: Commit) -> None:
         """Brings the table up to the plan in one commit, which asserts what the plan was made on."""
@@ -287,11 +290,11 @@ class IcebergTable:
             requirements.append(made(AssertLastAssignedFieldId, last_assigned_field_id=metadata.last_column_id))
         else:
             schema = base
-        mapping = name_mapping(schema, metadata.properties.get(MAPPING))
+        mapping = name_mapping(schema, plan.columns, metadata.properties.get(MAPPING))
         if mapping != metadata.properties.get(MAPPING):
             properties[MAPPING] = mapping
         known = metadata.specs()
-        specs = self._specs(schema, tuple(known.values()), plan.partition_by, default=metadata.spec())
+        specs = self._specs(schema, tuple(known.values()), plan, default=metadata.spec())
         fresh = {spec.spec_id: spec for spec in specs if spec.spec_id not in known}
         updates += [AddPartitionSpecUpdate(spec=fresh[number]) for number in sorted(fresh)]
         if specs[0].spec_id != metadata.default_spec_id:
@@ -306,8 +309,9 @@ class IcebergTable:
         updates += [SetPropertiesUpdate(updates=properties), *_as_main(snapshot)]
         if expired := expired_snapshots(table):
             updates.append(made(RemoveSnapshotsUpdate, snapshot_ids=expired))
-        newer = table.catalog.commit_table(table, tuple(requirements), tuple(updates)).metadata
-        _delete_old(table, newer)
+        answer = table.catalog.commit_table(table, tuple(requirements), tuple(updates))
+        self.metadata_location = answer.metadata_location
+        _delete_old(table, answer.metadata)
 
     def _reached(self, commit: Commit) -> dict[str, str]:
         return {entry_property(self.sink): str(commit.position)}
@@ -316,15 +320,18 @@ class IcebergTable:
         self,
         schema: Schema,
         known: Sequence[PartitionSpec],
-        directories: Sequence[str],
+        plan: TablePlan,
         *,
         default: PartitionSpec | None = None,
     ) -> list[PartitionSpec]:
         """The specifications for files, in the order in which they are tried; the first becomes the table's default."""
+        directories = plan.partition_by
         terms: Sequence[PartitionTerm] = [PartitionTerm("identity", name) for name in directories]
         if self.terms:
             columns = {schema.find_column_name(number) for number in schema.field_ids}
-            terms = [term for term in self.terms if term.column in columns]
+            now = current_names(plan.columns)
+            called = [one if one.column in columns else _of(one, now.get(one.column, "")) for one in self.terms]
+            terms = [term for term in called if term.column in columns]
         elif default is not None:
             return [default, *(spec for spec in known if not spec.fields and not directories)]
         given = spec_of(directory_part(terms, directories), schema, known)
@@ -399,6 +406,10 @@ class IcebergTable:
 
     def _errors(self) -> AbstractContextManager[None]:
         return _errors(self.address, self.hide)
+
+
+def _of(term: PartitionTerm, column: str) -> PartitionTerm:
+    return PartitionTerm(term.transform, column)
 
 
 def made(kind: type[M], **fields: Any) -> M:

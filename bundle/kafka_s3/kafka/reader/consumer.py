@@ -191,8 +191,8 @@ class Consumer:
         """The bytes fetched since the last call, by the racks of the brokers that sent them; blank where they have none, or where this
         consumer has none, and so nobody asks.
         """
-        brokers, sums = self._fetched[1::2] - 1, self._fetched[2::2]
-        now = {int(broker): int(total) for broker, total in zip(brokers, sums, strict=True) if broker >= 0}
+        pairs = self._fetched[1:].reshape(-1, 2)
+        now = {broker - 1: total for broker, total in pairs[: np.count_nonzero(pairs[:, 0])].tolist()}
         if self.rack and not now.keys() <= self._racks.keys():
             self._racks = dict.fromkeys(now, "") | self._described_racks()
         found = dict[str, int]()

@@ -50,11 +50,17 @@ def iceberg_follower(
 ) -> FollowingTables:
     """The follower of a sink whose `iceberg.enable` is true; `tables` are those that the sink has open already."""
     reporter = ChangeReporter(warn, ICEBERG)
-    writer = ZeroCopy(
-        iceberg_planner(settings, store), settings.name, tables or iceberg_tables(settings, store, warn=warn), clock_ms, reporter,
-        rebuild="kafka-s3 iceberg rebuild",
-    )  # fmt: skip
-    return FollowingTables(ICEBERG, writer, store, key=iceberg_position_key(settings), clock_ms=clock_ms)
+    table = tables or iceberg_tables(settings, store, warn=warn)
+    planner = iceberg_planner(settings, store)
+    writer = ZeroCopy(planner, settings.name, table, clock_ms, reporter, rebuild="kafka-s3 iceberg rebuild")
+    return FollowingTables(
+        ICEBERG,
+        writer,
+        store,
+        key=iceberg_position_key(settings),
+        clock_ms=clock_ms,
+        metadata=lambda topic: table(topic).metadata_location,
+    )
 
 
 def iceberg_position_key(settings: Settings) -> str:
@@ -167,9 +173,7 @@ def tidy_tables(
 
 def _opened(settings: Settings, kind: str, name: str, properties: dict[str, Any]) -> Catalog:
     if kind == "sql":
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        return SqlCatalog(name, **properties)
+        return _sql_catalog(name, properties)
     if kind == "glue":
         from pyiceberg.catalog.glue import GlueCatalog
 
@@ -188,3 +192,21 @@ def _opened(settings: Settings, kind: str, name: str, properties: dict[str, Any]
     from pyiceberg.catalog.rest import RestCatalog
 
     return RestCatalog(name, **properties)
+
+
+def _sql_catalog(name: str, properties: dict[str, Any]) -> Catalog:
+    """A catalog in a database, whose connections never keep a transaction whose COMMIT failed: the next read would see what never was.
+
+    SQLAlchemy hands on such connections. SQLite's COMMIT fails while another process reads; others end the transaction themselves.
+    """
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy import event
+
+    def roll_back(connection: Any, record: object) -> None:
+        del record
+        if connection is not None:
+            connection.rollback()
+
+    catalog = SqlCatalog(name, **properties)
+    event.listen(catalog.engine, "checkin", roll_back)
+    return catalog

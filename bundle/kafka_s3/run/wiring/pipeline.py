@@ -163,7 +163,11 @@ def evolution_of(settings: Settings) -> Evolution | None:
         return None
     by_field = settings.text("partitioner.class") in FIELD_PARTITIONERS
     fields = frozenset(settings.names("partition.field.name")) if by_field else frozenset[str]()
-    return Evolution(Mode(settings.text(mode_key_of(settings))), fields)
+    mode = Mode(settings.text(mode_key_of(settings)))
+    alone = settings.flag("iceberg.enable") and not settings.flag("delta.enable")
+    # a Delta table has no column for a field under a newer name before one is added: `rescue` keeps the value for it
+    renames = alone or (settings.flag("iceberg.enable") and mode is not Mode.RESCUE)
+    return Evolution(mode, fields, renames)
 
 
 def mode_key_of(settings: Settings) -> str:

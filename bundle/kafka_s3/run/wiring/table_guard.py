@@ -43,10 +43,10 @@ def guarded(
     """The engine of a sink that has tables. `store` has the engine's uploads, which need not be the bucket's (an outcome)."""
     tables = tables or open_tables(settings, store, print)
     getters: list[Callable[[str], ReadableTable]] = []
-    if settings.flag("delta.enable"):
-        getters.append(cached_of(settings, bucket) if tables.delta is None else tables.delta)
     if tables.iceberg is not None:
         getters.append(tables.iceberg)
+    if settings.flag("delta.enable"):
+        getters.append(cached_of(settings, bucket) if tables.delta is None else tables.delta)
 
     def table(topic: str) -> ReadableTable:
         found = [getter(topic) for getter in getters]

@@ -19,8 +19,9 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
-from tests.support.iceberg_world import IcebergWorld
+from kafka_s3.testing.services.s3 import REGION
+from tests.support.hive_metastore import hive_metastore
+from tests.support.iceberg_world import IcebergWorld, bucket_settings
 from tests.support.rest_catalog import rest_catalog
 
 if TYPE_CHECKING:
@@ -31,11 +32,7 @@ ROOT = Path(__file__).parents[4]
 
 def world_on(server: EmbeddedS3, bucket: str, folder: Path, **config: str) -> IcebergWorld:
     """A sink whose bucket is on a server."""
-    places = {
-        "s3.bucket.name": bucket, "store.url": server.endpoint_url, "s3.region": REGION, "aws.access.key.id": ACCESS_KEY,
-        "aws.secret.access.key": SECRET_KEY,
-    }  # fmt: skip
-    world = IcebergWorld(folder, **places, **config)
+    world = IcebergWorld(folder, **bucket_settings(server.endpoint_url, bucket), **config)
     world.store = world.kafka.store = S3Store(store_options(world.settings))
     return world
 
@@ -120,3 +117,27 @@ def test_the_catalog_may_be_a_rest_server(objects: EmbeddedS3, own_bucket: str, 
         (orders,) = tables_of_sink(world.settings, world.store)
         assert orders.iceberg is not None
         assert f"SET `spark.sql.catalog.iceberg.uri` = `{address}`" in statements(QueryEngine.SPARK, orders)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_the_catalog_may_be_a_hive_metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client needs thrift, which the product does not bring."""
+    packages = tmp_path / "packages"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", packages, "thrift==0.22.0"], check=True)
+    monkeypatch.syspath_prepend(str(packages))
+    with hive_metastore(tmp_path, "bucket") as address:
+        hive = {
+            "iceberg.catalog.type": "hive",
+            "iceberg.catalog.uri": address,
+            "iceberg.catalog.hive.hive2-compatible": "true",
+        }
+        world = filled(IcebergWorld(tmp_path, **hive))
+        assert world.warnings.texts == []
+        assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+        assert world.rows()[4]["note"] == "late"
+        assert world.table().location() == "s3://bucket/iceberg/kafka.db/orders"
+        world.catalog().drop_table("kafka.orders")
+        world.add({"n": 6}, {"n": 7})
+        world.run()
+        assert [row["n"] for row in world.rows()] == list(range(8))

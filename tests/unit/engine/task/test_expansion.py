@@ -7,15 +7,17 @@ import json
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
-from kafka_s3.connect.schemas.expansion import AT_ONCE
 from kafka_s3.model.files import Reason
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World
 
 PARQUET = "io.confluent.connect.s3.format.parquet.ParquetFormat"
 WIDE = 200
-ITEMS = 600
+ITEMS = 75
+AT_ONCE = 1 << 19
+"""The real bound is reached in `tests/unit/connect/converters/test_expansion.py`."""
 SCHEMA = {
     "type": "struct",
     "fields": [
@@ -31,7 +33,8 @@ SCHEMA = {
 }
 
 
-def test_records_that_are_too_much_together_are_each_written_once_and_in_order() -> None:
+def test_records_that_are_too_much_together_are_each_written_once_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.connect.schemas.expansion.AT_ONCE", AT_ONCE)
     count = AT_ONCE // (ITEMS * WIDE) + 2
     config = {"flush.size": str(count), "value.schema": json.dumps(SCHEMA), "format.class": PARQUET}
     world = World(config, topics=(ORDERS,))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -441,6 +443,16 @@ def test_a_column_that_another_writer_added_under_a_number_of_its_own_is_refused
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
 
 
+def test_a_column_that_another_writer_renamed_is_followed_by_its_number(world: IcebergWorld) -> None:
+    with world.table().update_schema() as change:
+        change.rename_column("text", "label")
+    world.add({"n": 4, "text": "t4"}, {"n": 5, "text": "t5"})
+    world.run()
+    assert world.warnings.texts == []
+    assert [row["label"] for row in world.rows()] == ["t0", "t1", "t2", "t3", "t4", "t5"]
+    assert [row["n"] for row in world.rows(row_filter="label = 't5'")] == [5]
+
+
 def test_a_catalog_that_is_not_there_holds_up_the_tables_alone(world: IcebergWorld) -> None:
     where = world.settings.text("iceberg.catalog.uri").removeprefix("sqlite:///")
     Path(where).rename(f"{where}.away")
@@ -454,6 +466,22 @@ def test_a_catalog_that_is_not_there_holds_up_the_tables_alone(world: IcebergWor
     world.now += 61_000
     world.run()
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_commit_that_a_reader_of_the_database_keeps_out_is_tried_again(tmp_path: Path) -> None:
+    """SQLite locks the database at the end of a transaction: a commit that fails there must not look as if it were done."""
+    world = IcebergWorld(tmp_path, iceberg__catalog__uri=f"sqlite:///{tmp_path}/catalog.db?timeout=0.05")
+    world.add({"n": 0}, {"n": 1})
+    world.run()
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT * FROM iceberg_tables").fetchall()
+        world.add({"n": 2}, {"n": 3})
+        world.run()
+        assert "database is locked" in str(world.sink.followers.problems)
+    assert [row["n"] for row in world.rows()] == [0, 1]
+    world.start()
+    assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
 
 
 def test_a_hive_catalog_without_its_package_is_refused_with_the_package_named(

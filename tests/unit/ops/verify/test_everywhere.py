@@ -246,7 +246,9 @@ SOME_CHAINS = ("three steps", "a route, and its topic as a field", "a filter by 
 
 
 @pytest.mark.parametrize("around", AROUND)
-@pytest.mark.parametrize("name", ["none", *SOME_CHAINS])
+@pytest.mark.parametrize(
+    "name", ["none", SOME_CHAINS[0], *(pytest.param(chain, marks=pytest.mark.nightly) for chain in SOME_CHAINS[1:])]
+)
 @pytest.mark.parametrize("kind", ["documents to JSON", pytest.param("schemas to JSON", marks=pytest.mark.nightly)])
 def test_every_way_to_store_records_is_clean_unless_the_bucket_is_damaged(kind: str, name: str, around: str) -> None:
     config, values = INPUTS[kind]

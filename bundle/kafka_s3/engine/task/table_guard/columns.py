@@ -25,6 +25,10 @@ PROMOTED: Final = "kafka-s3.promoted"
 """Marks a column whose type widens by Iceberg's rules alone."""
 FIELD_ID: Final = "kafka-s3.field-id"
 """Says by which number Iceberg's readers find a column, in the table or in a file that has such numbers."""
+IDS: Final = "kafka-s3.field-ids"
+"""The same within a list or a map: of its element, or of its key and its value."""
+EARLIER: Final = "kafka-s3.earlier-names"
+"""Says which names a table's column had."""
 PARQUET_ID: Final = "PARQUET:field_id"
 """What Arrow calls a column's number in a Parquet file."""
 RESCUED: Final = "_rescued_data"
@@ -66,10 +70,14 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """How tables follow their records; `fields` are those of a field partitioner, which a directory names, so that they must fit."""
+    """How tables follow their records; `fields` are those of a field partitioner, which a directory names, so that they must fit.
+
+    `renames`: a field keeps its column under a newer name, as Iceberg's tables allow it.
+    """
 
     mode: Mode
     fields: frozenset[str] = frozenset()
+    renames: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +164,27 @@ def iceberg_columns(schema: pa.Schema) -> TableColumns:
 
 
 def _with_ids(one: Mapping[str, Any], own: pa.Field) -> Mapping[str, Any]:
-    """The field with the numbers that it and the members of structs have in the file."""
-    type_ = one["type"]
-    if isinstance(type_, Mapping) and type_["type"] == "struct":
-        members = [_with_ids(inner, own.type.field(inner["name"])) for inner in type_["fields"]]
-        type_ = {**type_, "fields": members}
+    """The field with the numbers that it and what is within it have in the file."""
+    number = _number(own)
+    ids = {} if number is None else {FIELD_ID: number}
+    return {**one, "type": _type_with_ids(one["type"], own.type), "metadata": {**one["metadata"], **ids}}
+
+
+def _type_with_ids(type_: DeltaType, own: pa.DataType) -> DeltaType:
+    if isinstance(type_, str):
+        return type_
+    if type_["type"] == "struct":
+        return {**type_, "fields": [_with_ids(inner, own.field(inner["name"])) for inner in type_["fields"]]}
+    array = type_["type"] == "array"
+    parts = {"elementType": own.value_field} if array else {"keyType": own.key_field, "valueType": own.item_field}
+    numbers = [_number(part) for part in parts.values()]
+    ids = {} if None in numbers else {IDS: numbers}
+    return {**type_, **{key: _type_with_ids(type_[key], part.type) for key, part in parts.items()}, **ids}
+
+
+def _number(own: pa.Field) -> int | None:
     number = int((own.metadata or {}).get(PARQUET_ID.encode(), -1))
-    ids = {} if number < 0 else {FIELD_ID: number}
-    return {**one, "type": type_, "metadata": {**one["metadata"], **ids}}
+    return None if number < 0 else number
 
 
 def _without_times(kind: pa.DataType) -> pa.DataType | None:
@@ -203,8 +224,8 @@ def written_columns(schema: pa.Schema) -> str:
 
 
 def written_iceberg_columns(schema: pa.Schema) -> str:
-    """The same of a file that is for Iceberg tables alone."""
-    return iceberg_columns(schema).plain().schema_string()
+    """The same of a file that is for Iceberg tables alone, with the numbers of its columns."""
+    return iceberg_columns(schema).schema_string()
 
 
 def _fields(fields: Iterable[pa.Field], path: str, omitted: list[str]) -> list[dict[str, Any]]:

@@ -40,6 +40,7 @@ from kafka_s3.engine.task.table_guard.columns import (
     is_name,
     shown,
 )
+from kafka_s3.engine.task.table_guard.renames import called
 
 Fits: TypeAlias = Callable[[Any, pa.DataType], bool]
 
@@ -127,7 +128,7 @@ def rescued_values(
         own, left = _split(one.name, column, one.schema, known) if known is not None else ((column, one.schema), None)
         if own is not None:
             kept[one.name] = own[0]
-            fields.append(Field(one.name, own[1]))
+            fields.append(replace(one, schema=own[1]))
         if left is not None:
             rest[one.name] = left
     kept[RESCUED] = pa.array(rescued_text(rest, table.num_rows), pa.string())
@@ -168,7 +169,7 @@ def _split_struct(
         return None, column.to_pylist()
     types = [pa.field(name, array.type, nullable=own.optional) for name, (array, own) in kept.items()]
     array = pa.StructArray.from_arrays([array for array, _ in kept.values()], fields=types, mask=column.is_null())
-    fields = tuple(Field(name, own) for name, (_, own) in kept.items())
+    fields = tuple(replace(one, schema=kept[one.name][1]) for one in schema.fields if one.name in kept)
     return (array, replace(schema, fields=fields)), [_present(rest, row) or None for row in range(len(column))]
 
 
@@ -215,6 +216,7 @@ class RecordFilter:
     evolution: Evolution
     table: TableColumns | None
     _fits: dict[ConnectSchema, ColumnComparison] = field(default_factory=dict)
+    _called: dict[ConnectSchema, tuple[ConnectSchema, TableColumns | None]] = field(default_factory=dict)
 
     def passed(self, run: Run) -> tuple[Run, Refused]:
         """The run as the table takes it, all its rows still there, and the rows that it does not take."""
@@ -227,29 +229,35 @@ class RecordFilter:
         return self._with_schema(run, run.schema)
 
     def _with_schema(self, run: Run, schema: ConnectSchema) -> tuple[Run, Refused]:
-        found = self._fit(schema)
+        table = self.table
+        if self.evolution.renames:
+            if schema not in self._called:
+                self._called[schema] = called(schema, table)
+            schema, table = self._called[schema]
+            run = replace(run, schema=schema)
+        found = self._fit(schema, table)
         mode = self.evolution.mode
         if mode is Mode.RESCUE:
             refusals = [text for name, text in (found.conflicts | found.wider).items() if name in self.evolution.fields]
-            run = run if refusals else self._rescued(run, schema)
+            run = run if refusals else self._rescued(run, schema, table)
         else:
             refusals = found.refusals(Mode.ADD if mode is Mode.FAIL else mode)  # the driver stops at what is new
         text = refusal(refusals)
         return run, [(row, text) for row in range(len(run))] if refusals else []
 
-    def _fit(self, schema: ConnectSchema) -> ColumnComparison:
+    def _fit(self, schema: ConnectSchema, table: TableColumns | None) -> ColumnComparison:
         found = self._fits.get(schema)
         if found is None:
             columns = file_columns(pa.schema([arrow_field(one.name, one.schema) for one in schema.fields]))
-            found = compare_columns(self.table, columns) if self.table is not None else ColumnComparison(columns)
+            found = compare_columns(table, columns) if table is not None else ColumnComparison(columns)
             self._fits[schema] = found
         return found
 
-    def _rescued(self, run: Run, schema: ConnectSchema) -> Run:
+    def _rescued(self, run: Run, schema: ConnectSchema, known: TableColumns | None) -> Run:
         table = getattr(run.values, "table", None)
         if table is None:
             table = arrow_table(run.values.objects(), schema)
-        table, schema = rescued_values(table, schema, self.table)
+        table, schema = rescued_values(table, schema, known)
         return replace(run, values=StructColumns(table), schema=schema)
 
 
