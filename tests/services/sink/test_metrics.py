@@ -78,9 +78,10 @@ def metered(here: Surroundings, topic: str, **options: str) -> Iterator[Metered]
     """While the sink is there, with all done that can be."""
     (port,) = free_ports(1)
     produce(here.servers, topic, [*(Given(document(n=n)) for n in range(2)), Given(b"{broken"), Given(document(n=3))])
-    kept = {**STATE, "state.table": "metered_${topic}", "state.run.on": "sink", "state.interval.ms": "0"}
+    kept = {**STATE, "state.table": "metered.${topic}", "state.run.on": "sink", "state.interval.ms": "0"}
     config = here.config(topic, **HOURLY, **kept, **{"metrics.prometheus.port": str(port)}, **options)
     settings = resolved(validate(config).usable())
+    here.spark.sql("CREATE SCHEMA IF NOT EXISTS metered")
     with (
         metering([settings]) as meters,
         open_session(settings, observer=Observer(), clock_ms=now_ms, meters=meters) as sink_session,

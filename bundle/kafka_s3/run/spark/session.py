@@ -224,11 +224,14 @@ def end_session_and_jvm(spark: SparkSession) -> None:
     """Ends a local session with its JVM and all workers; another one may begin then."""
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
+    context = getattr(spark, "_sc", None)
+    gateway = None if context is None else context._gateway
     end_session(spark)
-    SparkContext._gateway = SparkContext._jvm = None
-    if gateway is not None:
-        end_jvm(gateway)
+    if gateway is None:  # Spark Connect: it is on another machine
+        return
+    if SparkContext._gateway is gateway:
+        SparkContext._gateway = SparkContext._jvm = None
+    end_jvm(gateway)
 
 
 def local_session(
