@@ -39,7 +39,7 @@ class ReadScope(Enum):
     """Keys and all headers, too."""
 
 
-QUEUE_BYTES: Final = 16 << 20
+QUEUE_BYTES: Final = 48 << 20
 """As held, over all topic-partitions that are read together: so much waits, and so much does one more fetch bring."""
 MOST_FETCHED: Final = 1 << 20
 LEAST_FETCHED: Final = 4 << 10

@@ -15,15 +15,15 @@ SIZES = st.integers(1, 1 << 30)
 
 
 def test_ordinary_records_are_read_with_the_highest_limits_and_together() -> None:
-    assert ORDERS.pace(1) == Pace(MOST_FETCHED, 25_000)
-    assert ORDERS.pace(32) == Pace(128 << 10, 781)
+    assert ORDERS.pace(1) == Pace(MOST_FETCHED, 100_000)
+    assert ORDERS.pace(32) == Pace(128 << 10, 3125)
     assert ORDERS.allows(32)
     assert not ORDERS.is_large
 
 
 def test_what_is_a_hundred_times_larger_in_memory_is_fetched_in_small_pieces() -> None:
     bombs = Weight.of_fetch(held=8 * MIB, records=100, fetched=80_000)
-    assert bombs.pace(1) == Pace(MOST_FETCHED // 8, 195)
+    assert bombs.pace(1) == Pace(MOST_FETCHED // 4, 390)
     assert bombs.is_large
     assert not bombs.allows(32)
 
