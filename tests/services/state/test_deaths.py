@@ -54,7 +54,7 @@ class Keeper:
 
     def _started(self) -> subprocess.Popen[str]:
         with (self.folder / "keeper.log").open("ab") as log:
-            command = [sys.executable, "-m", "tests.services.state.merger", str(self.folder)]
+            command = [sys.executable, "-m", "tests.services.state.keeper", str(self.folder)]
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ}
             )
