@@ -1,4 +1,4 @@
-"""Keeps states on a Spark with executors of its own (`local-cluster`), to be killed: python -m tests.services.state.merger FOLDER
+"""Keeps states on a Spark with executors of its own (`local-cluster`), to be killed: python -m tests.services.state.keeper FOLDER
 
 Each line that it reads is a configuration's path, whose topic it brings up to date; then it says so. Its tables lie in FOLDER/warehouse,
 where the next one finds them, as in a catalog that outlives Spark.
