@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Operation
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.followers.delta import follower
 from kafka_s3.followers.iceberg.maintain import check_table, rebuild
+from kafka_s3.model.errors import TableError
 from kafka_s3.objects.readers import avro_rows, sliced
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.purging import Purging
@@ -236,3 +237,22 @@ def test_purged_history_keeps_no_value_of_what_was_erased_and_the_sink_goes_on(t
     assert world.sink.poll_and_commit()
     assert len(world.rows()) == 6
     assert findings(world) == []
+
+
+def test_a_table_that_does_not_follow_an_erasure_keeps_its_history_and_nobody_says_it_is_gone(tmp_path: Path) -> None:
+    """Another writer has put the objects' rows into files of its own: the erased records are still in the table."""
+    world = IcebergWorld(tmp_path, **CONFIG)
+    world.add({"n": 0, "who": "somebody"}, {"n": 1, "who": "Ann"})
+    world.run()
+    world.table().overwrite(world.table().scan().to_arrow())
+    world.now += 120_000
+    warned = list[str]()
+    subjects = subjects_of(None, "who = somebody", None)
+    work = Forgetting(world.settings, world.store, subjects, lambda: world.now, warned.append)
+    assert len(list(work.run(work.search()))) == 1
+    assert any("another writer has rewritten them" in text for text in warned), warned
+    assert "somebody" in {row["who"] for row in world.rows()}
+    snapshots = len(world.table().metadata.snapshots)
+    with pytest.raises(TableError, match="another writer has rewritten them"):
+        list(Purging(world.settings, world.store, lambda: world.now, warned.append).run())
+    assert len(world.table().metadata.snapshots) == snapshots
