@@ -127,7 +127,14 @@ class SharedSession:
                     self._timer.start()
 
     def _view(self, sink: str) -> SparkSession:
-        session = self.begin().result()
+        begun = self.begin()
+        try:
+            session = begun.result()
+        except BaseException:
+            with self._lock:
+                if self._session is begun:
+                    self._session = None  # the next use tries to start another
+            raise
         if not self._several or getattr(session, "_sc", None) is None:  # Spark Connect has neither
             return session
         session.sparkContext.setLocalProperty("spark.scheduler.pool", sink)

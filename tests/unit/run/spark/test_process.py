@@ -113,6 +113,25 @@ def test_a_session_ends_when_nobody_has_used_it_for_a_while_and_the_next_use_beg
     assert [session.stopped for session in started] == [1, 1]
 
 
+def test_a_start_that_fails_once_is_tried_again_with_the_next_use() -> None:
+    """Spark begins again in the midst of a sink's life: a machine that is short of memory then must not stop the sink for good."""
+    outcomes: list[Session | StorageUnavailable] = [StorageUnavailable("no memory"), Session()]
+
+    def start() -> Session:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, StorageUnavailable):
+            raise outcome
+        return outcome
+
+    shared = SharedSession(start, sinks=1, idle_s=60)  # type: ignore[arg-type]
+    turns = shared.turns_of("orders")
+    with pytest.raises(StorageUnavailable), turns.used():
+        pass
+    with turns.used() as session:
+        assert session.stopped == 0  # type: ignore[attr-defined]
+    shared.close()
+
+
 def test_a_session_that_one_sink_holds_for_good_never_ends() -> None:
     session = Session()
     shared = SharedSession(lambda: session, sinks=2, idle_s=0.0)  # type: ignore[arg-type, return-value]
