@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from kafka_s3.engine.log.entry import read_entry
-from kafka_s3.engine.loop.failures import Retries, at_once
+from kafka_s3.engine.loop.beside import ReadsBeside, at_once
 from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.engine.loop.runner import run_available_now
 from kafka_s3.engine.task.worker import Pipeline
@@ -410,7 +410,7 @@ def test_a_driver_that_learns_of_its_successor_from_a_lost_upload_leaves_no_uplo
 
 def test_a_read_beside_the_loop_is_not_lost_where_another_one_ends_the_round() -> None:
     retries, states = (
-        Retries(Failing(MemoryKafka(_nothing, MemoryStore()), iter(())), at_once),
+        ReadsBeside(Failing(MemoryKafka(_nothing, MemoryStore()), iter(())), at_once),
         dict[TopicPartition, PartitionState](),
     )
     for tp in BOTH:
