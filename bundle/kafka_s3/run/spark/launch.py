@@ -493,9 +493,8 @@ class SparkEngine:
             return read_ranges(assignments)
 
     def slots(self) -> int:
-        """How many tasks run at a time; Spark Connect does not say, and then it is `tasks.max` that counts."""
-        context = getattr(self.spark, "_sc", None)
-        return sys.maxsize if context is None else int(context.defaultParallelism)
+        """How many tasks run at a time."""
+        return slots_of(self.spark)
 
 
 @dataclass(slots=True)
@@ -519,7 +518,13 @@ class EngineInTurns:
     def slots(self) -> int:
         """As `SparkEngine.slots`, of a session that is there in any case: a backlog is to be read."""
         with self.turns.used() as spark:
-            return self.engine_on(spark).slots()
+            return slots_of(spark)
+
+
+def slots_of(spark: SparkSession) -> int:
+    """How many tasks a session runs at a time; Spark Connect does not say, and then it is `tasks.max` that counts."""
+    context = getattr(spark, "_sc", None)
+    return sys.maxsize if context is None else int(context.defaultParallelism)
 
 
 class ReaderChoice:

@@ -258,11 +258,11 @@ def process(
 ) -> TaskOutcome:
     """The outcome of a range whose records are at hand in this process; a report has the requests that the store has sent for it."""
     pipeline, store = tools(plan)
-    outcome = pipeline.outcome(wanted, batches, store, is_late=_lateness(wanted, limit or TaskTime(plan.timeout_s)))
+    outcome = pipeline.outcome(wanted, batches, store, is_late=lateness(wanted, limit or TaskTime(plan.timeout_s)))
     return replace(outcome, requests=store.requests.taken()) if isinstance(outcome, TaskReport) else outcome
 
 
-def _lateness(wanted: Assignment, limit: TaskTime) -> Callable[[], bool]:
+def lateness(wanted: Assignment, limit: TaskTime) -> Callable[[], bool]:
     """Says whether an assignment that begins now goes on too long, by itself or with its task."""
     if wanted.within_s is None:
         return limit.is_late
