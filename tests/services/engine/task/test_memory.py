@@ -121,7 +121,7 @@ print(json.dumps({"files": len(report.files), "records": sum(f.records for f in 
 """
 
 
-@pytest.mark.parametrize(("kind", "directories"), [("text", 60), ("small", 5_000), ("parquet", 60)])
+@pytest.mark.parametrize(("kind", "directories"), [("text", 60), ("small", 2_000), ("parquet", 60)])
 def test_keeping_open_files_holds_no_more_memory_than_writing_them(
     s3: EmbeddedS3, bucket: str, kind: str, directories: int
 ) -> None:
