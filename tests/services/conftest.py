@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.s3_servers import quick_engine
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -49,17 +47,8 @@ def topic(kafka: EmbeddedKafka, kafka_topic: Callable[..., str]) -> Callable[...
 
 
 @pytest.fixture(scope="session")
-def s3_server() -> Iterator[EmbeddedS3]:
-    """The plugin's, but for its program: versitygw where it is, which takes a tenth of moto's CPU."""
-    from kafka_s3.testing.services.s3 import EmbeddedS3
-
-    with EmbeddedS3(engine=quick_engine()) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
 def s3(s3_server: EmbeddedS3) -> EmbeddedS3:
-    """The server, by a shorter name."""
+    """The plugin's server."""
     return s3_server
 
 
