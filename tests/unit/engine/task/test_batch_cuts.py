@@ -21,7 +21,7 @@ from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, pieces, settings_of
 
 ALL = 520
-SEEDS = ALL if examples(ALL) == ALL else ALL // 16
+SEEDS = ALL if examples(ALL) == ALL else ALL // 32
 """The same seeds in each run: the nightly run takes all of them, others a sixteenth."""
 ROUTED = {
     "transforms": "t", "transforms.t.type": "io.confluent.connect.transforms.ExtractTopic$Value", "transforms.t.field": "to",
