@@ -26,7 +26,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, check_file
 from kafka_s3.model.errors import ConfigError, Problem
 
-catalog = typer.Typer(no_args_is_help=True, help="List the supported connectors and their keys.")
+catalog = typer.Typer(no_args_is_help=True, help="List the supported connectors and their keys.", add_completion=False)
 LIMIT_S: Final = 2.0
 LATER: Final = "kafka-s3 doctor compares them where the sink will run; --offline leaves it out."
 
@@ -93,14 +93,18 @@ def _document(checked: CheckedConfig, *, effective: bool) -> dict[str, Any]:
 
 def _print(config: Path, checked: CheckedConfig, *, effective: bool) -> None:
     out = console(stderr=bool(checked.problems))
-    _show(out, checked.problems, title=f"{config}: {len(checked.problems)} to correct", colour="red")
-    _show(out, checked.warnings, title=f"{config}: {len(checked.warnings)} to look at", colour="yellow")
+    _show(out, checked.problems, title=f"{config}: {_number(checked.problems, 'error')}", colour="red")
+    _show(out, checked.warnings, title=f"{config}: {_number(checked.warnings, 'warning')}", colour="yellow")
     if checked.problems:
         return
     if effective:
         for key, value in checked.settings.masked().items():
             show_line(out, f"{key} = {value}")
     show_line(out, (f"{config} is valid", "green"), f": sink {checked.settings.name}")
+
+
+def _number(found: Sequence[Problem], noun: str) -> str:
+    return f"{len(found)} {noun}{'' if len(found) == 1 else 's'}"
 
 
 def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str) -> None:

@@ -54,7 +54,7 @@ def create(
     config: ConfigPath,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Store it in place of an earlier one.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a stored configuration.")] = False,
 ) -> None:
     """Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."""
     settings = load(config, worker_path=worker, overrides=pairs(overrides))

@@ -1,7 +1,7 @@
 """What does a sink of production make of the records of a test? It runs as it is, but for the addresses and logins of its configuration.
 
 What it made are objects as files, tables and DataFrames, dead letters, and the log. Parquet keeps its columns and types. JSON and Avro rows
-are put together by name, with types that Arrow finds in the values; a JSON value that is no object, and what is no table (bytes,
+are put together by name, with types that Arrow finds in the values; a JSON value that is not an object, and what is not a table (bytes,
 Block-GZIP, formats of one's own), is in the column `value`: there one row per object.
 """
 

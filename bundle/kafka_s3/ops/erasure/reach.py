@@ -104,7 +104,7 @@ def _of_search(settings: Settings, searched: Searched) -> Iterator[Unreached]:
         yield Unreached(f"{len(found.problems):,} files that could not be searched; they are named above.")
     if found.letters_opaque:
         yield Unreached(
-            f"{found.letters_opaque:,} dead letters whose values are no JSON, so that they have no fields. Search them by --key, or "
+            f"{found.letters_opaque:,} dead letters whose values are not JSON, so that they have no fields. Search them by --key, or "
             "look at them: kafka-s3 dead-letters list."
         )
 

@@ -188,7 +188,7 @@ class OffsetInquiry:
                 found = (starts[tp], heads[tp]) if tp in starts and tp in heads else None
         if found is None and tp not in accounts.known:
             names = ", ".join(map(str, sorted(accounts.known))) or "none yet"
-            rule, remedy = "is no topic-partition of this sink.", f"Its log has: {names}."
+            rule, remedy = "is not a topic-partition of this sink.", f"Its log has: {names}."
             raise ConfigError([Problem("offset", str(tp), rule, remedy)])
         return found
 

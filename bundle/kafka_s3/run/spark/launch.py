@@ -206,7 +206,7 @@ class SparkCatalog:
         except AnalysisException as error:
             if "DELTA_MISSING_DELTA_TABLE" not in str(error) and "is not a Delta table" not in str(error):
                 raise
-            raise TableRefused(f"{name} is no Delta table. Set another delta.table.name.") from error
+            raise TableRefused(f"{name} is not a Delta table. Set another delta.table.name.") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,9 @@ SINK: Final = (
            _GROUP, valid=Range(0)),
     Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
            "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each poll.", _GROUP),
-    Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
-           "is off.", _GROUP, valid=Range(0)),
-    Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "
+    Option("tail.read.records", _LONG, "500000", "With tail.state.enable: this many unread records of a Kafka partition are worth a task; "
+           "0 is off.", _GROUP, valid=Range(0)),
+    Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: this many unread bytes of a Kafka partition, by the size of its "
            "last records, are worth a task; 0 is off.", _GROUP, valid=Range(0)),
     Option("topics.refresh.interval.ms", _LONG, "30000", "How often topics and partitions are looked up.", _GROUP, valid=Range(1)),
     Option("commit.max.files", _INT, "5000", "About how many files one task closes, and one entry of the commit log holds, at most; the "
@@ -216,8 +216,8 @@ STATE: Final = (
            "run` and the bundle's job.", _STATE, valid=OneOf(("sink", "job"))),
     Option("state.interval.ms", Type.LONG, "60000", "With `state.run.on=sink`: how long entries of the log wait before they are merged "
            "together.", _STATE, valid=Range(0)),
-    Option("state.interval.entries", Type.INT, "1000", "With `state.run.on=sink`: so many entries are merged at once, before that time is "
-           "over.", _STATE, valid=Range(1)),
+    Option("state.interval.entries", Type.INT, "1000", "With `state.run.on=sink`: this many entries are merged at once, before that time "
+           "is over.", _STATE, valid=Range(1)),
     Option("state.delete.retention.ms", Type.LONG, "604800000", "How long a deleted key is remembered, so that an older record that comes "
            "late does not bring it back.", _STATE, valid=Range(0)),
     Option("state.schema.evolution.mode", Type.STRING, "addNewColumns", "What happens when records have columns that the table does not "
