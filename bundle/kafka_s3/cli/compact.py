@@ -14,7 +14,7 @@ from kafka_s3.cli.display import console, new_table, show_json, show_line, show_
 from kafka_s3.connect.config.rules.followers import why_not_sorted
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.compaction import CompactionRules
-from kafka_s3.model.timing import now_ms
+from kafka_s3.model.timing import duration_text, now_ms
 from kafka_s3.ops.compaction import CompactionForecast, compaction_of, forecast_of
 from kafka_s3.ops.forecast import Prices
 from kafka_s3.ops.sweep import duration_ms
@@ -74,7 +74,7 @@ def compact(
     if entries:
         show_line(
             out,
-            f"The originals stay for {grace_ms // 60_000:,} minutes (rewrite.grace.ms); then the sink deletes them.",
+            f"The originals stay for {duration_text(grace_ms)} (rewrite.grace.ms); then the sink deletes them.",
         )
     if output is OutputFormat.JSON:
         show_json({**found.document(PRICES, grace_ms=grace_ms), "entries": [entry.version for entry in entries]})

@@ -48,7 +48,8 @@ def validate(
     checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
     if strict:
         rest = tuple(warning for warning in checked.warnings if warning not in checked.unknown)
-        checked = replace(checked, problems=(*checked.problems, *checked.unknown), warnings=rest)
+        unknown = (replace(key, rule=key.rule.replace(" and is ignored", "")) for key in checked.unknown)
+        checked = replace(checked, problems=(*checked.problems, *unknown), warnings=rest)
     hidden, unanswered = ((), "") if offline else _asked(checked)
     checked = replace(checked, warnings=(*checked.warnings, *hidden))
     if output is OutputFormat.JSON:
@@ -115,7 +116,7 @@ def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str)
     for problem in problems:
         value = "not set" if problem.value is None else repr(problem.value)
         show_line(out, "  ", (problem.key, "bold"), f" ({value})")
-        show_line(out, f"      {problem.rule} {problem.remedy}")
+        show_line(out, f"      {problem.rule} {problem.remedy}".rstrip())
 
 
 @catalog.command("list")

@@ -421,7 +421,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
         if beat.delay is not None:
             yield (
                 "delay",
-                f"{age(beat.delay.median_ms)} in the middle, 95 % below {age(beat.delay.slow_ms)}; of the last commit",
+                f"median {age(beat.delay.median_ms)}, 95 % below {age(beat.delay.slow_ms)}; of the last commit",
             )
         if beat.recent.read:
             yield (

@@ -439,6 +439,8 @@ def _unclaimed(
         return Answer(Outcome.STATE, f"{text} docs/commit-log.md says what lies there.", about=key)
     stranger = ": it was there before the sink took over, or another writer made it."
     text = "No entry of the log claims it" + (stranger if there else ", and there is no such object.")
+    if not there and ":" in key:
+        text += " A record is named TOPIC:PARTITION:OFFSET."
     named = next((found for topic in topics if (found := layout.read(key, topic)) is not None), None)
     if named is not None:
         topic, partition = named.topic_partition
