@@ -542,7 +542,9 @@ class ReaderChoice:
             self._check_driver(topic_partition, failure)
             failure = self._failure(topic_partition)  # it may have been over by the time that the driver asked
         if failure is None:
-            self._decided(f"kafka.reader={KafkaReader.TASKS}", f"a task of Spark reached {topic_partition} by itself.")
+            self._decided(
+                f"kafka.reader={KafkaReader.TASKS}", f"a Spark task read {topic_partition} from Kafka directly."
+            )
             return self._tasks
         self._decided(
             f"kafka.reader={KafkaReader.SPARK}",
