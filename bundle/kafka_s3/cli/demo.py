@@ -311,7 +311,7 @@ class _RunningSink:
     channel: CommandChannel
 
     def drain(self, stop: Event) -> None:
-        """Works off what is in Kafka, to the last record."""
+        """Processes what is in Kafka, to the last record."""
         run_until_drained(self.sink, self.settings, stop, close=Reason.FLUSH_NOW, channel=self.channel)
 
     def show(self, out: Console, malformed: Counter[str]) -> None:

@@ -78,7 +78,7 @@ class RunSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SinkRun:
-    """A bucket after a sink has worked off its records and closed its files.
+    """A bucket after a sink has processed its records and closed its files.
 
     `objects` are the values' objects, by key, in the order in which they were committed; `bucket` is everything but the sink's state, so
     also objects of keys and headers, indexes, and the log of a Delta table. `entries` are the commit log's, the claim first.
