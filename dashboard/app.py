@@ -159,7 +159,7 @@ def _admitted(variables: Mapping[str, str]) -> bool:
             icon=":material/lock:",
         )
         st.markdown(
-            "Write it into `.streamlit/secrets.toml` where the dashboard is started: docs/dashboard.md has an example."
+            "Write it into `.streamlit/secrets.toml` where the dashboard is started: docs/dashboard-access.md has an example."
         )
         return False
     if st.user.is_logged_in:

@@ -280,12 +280,12 @@ def last_wanted(log: CommitLog, wanted: WantedRecords) -> int:
     topics = sorted({tp.topic for tp in log.state.progress} | set(log.state.topic_ids))
     if wanted.topic not in topics:
         raise _problem(
-            "topic", wanted.topic, "is no topic of this sink's log.", f"It has {', '.join(topics) or 'none yet'}."
+            "topic", wanted.topic, "is not a topic of this sink's log.", f"It has {', '.join(topics) or 'none yet'}."
         )
     for name, version, most in (("since_entry", wanted.since, end + 1), ("until_entry", wanted.until, end)):
         if version is not None and not 0 <= version <= most:
             raise _problem(
-                name, str(version), f"is no entry that can be read: {_extent(log, end)}", "Choose one of these."
+                name, str(version), f"is not an entry that can be read: {_extent(log, end)}", "Choose one of these."
             )
     if wanted.until is not None and wanted.as_of is not None:
         raise _problem("as_of", str(wanted.as_of), "and until_entry both say where to end.", "Give one of them.")
@@ -424,7 +424,7 @@ class KafkaS3(DataSource):
         own = {name.lower(): name for name in OPTIONS}
         for name in options:
             if name.lower() not in own:
-                raise _problem(name, options[name], "is no option of this source.", f"Known: {', '.join(OPTIONS)}.")
+                raise _problem(name, options[name], "is not an option of this source.", f"Known: {', '.join(OPTIONS)}.")
         self._options = {name.lower(): text for name, text in options.items()}
         self._location = self.given or self._named_location()
         self._wanted = self._wishes()
@@ -635,7 +635,7 @@ class CommittedStream(DataSourceStreamReader):
                 raise _problem("startingTime", start.time.isoformat(), rule, "startingEntry=now begins now.")
             return last_committed_by(log, start.time - timedelta(microseconds=1), until=end) + 1
         if start.entry is not None and start.entry > end + 1:
-            rule = f"is no entry that a stream can begin with: {_extent(log, end)}"
+            rule = f"is not an entry that a stream can begin with: {_extent(log, end)}"
             raise _problem("startingEntry", str(start.entry), rule, f"{end + 1} is the next one.")
         return start.entry or 0
 

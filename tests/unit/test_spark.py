@@ -97,16 +97,16 @@ def test_a_stretch_of_entries_is_read_from_its_first_to_its_last() -> None:
 @pytest.mark.parametrize(
     ("wishes", "message"),
     [
-        ({"untilEntry": 99}, r"until_entry .'99'.: is no entry that can be read: the log has entries 0 to \d+"),
-        ({"sinceEntry": 99}, "since_entry .'99'.: is no entry"),
+        ({"untilEntry": 99}, r"until_entry .'99'.: is not an entry that can be read: the log has entries 0 to \d+"),
+        ({"sinceEntry": 99}, "since_entry .'99'.: is not an entry"),
         ({"asOf": "2020-01-01"}, "as_of .'2020-01-01T00:00:00.*: is before entry 0"),
         ({"asOf": "yesterday"}, "asOf .'yesterday'.: is not a time"),
         ({"asOf": "2024-01-15", "untilEntry": 1}, "both say where to end"),
-        ({"topic": "others"}, r"topic .'others'.: is no topic of this sink's log. It has orders"),
+        ({"topic": "others"}, r"topic .'others'.: is not a topic of this sink's log. It has orders"),
         ({"deadLetters": "some"}, "deadLetters .'some'.: is not known"),
         ({"untilEntry": "-1"}, "untilEntry .'-1'.: must be a whole number from 0 on"),
         ({"withKeys": "maybe"}, "withKeys .'maybe'.: must be true or false"),
-        ({"until": "1"}, r"until .'1'.: is no option of this source. Known: config, path"),
+        ({"until": "1"}, r"until .'1'.: is not an option of this source. Known: config, path"),
     ],
 )
 def test_what_a_log_does_not_have_is_said(wishes: dict[str, Any], message: str) -> None:
@@ -513,7 +513,7 @@ def test_a_stream_begins_at_an_entry_a_time_or_now() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"startingEntry": 99}, "startingEntry .'99'.: is no entry that a stream can begin with"),
+        ({"startingEntry": 99}, "startingEntry .'99'.: is not an entry that a stream can begin with"),
         ({"startingEntry": "first"}, "startingEntry .'first'.: must be a whole number"),
         ({"startingTime": "2999-01-01"}, "is still to come"),
         ({"startingTime": "2024-01-01", "startingEntry": "now"}, "both say where to begin"),

@@ -129,12 +129,12 @@ def offset_named(text: str, offsets: PartitionOffsets) -> int:
     start, head = offsets.start, offsets.head
     if start is None or head is None:
         raise _wrong(
-            str(offsets.topic_partition), text, "is no topic-partition of this Kafka cluster.", "Check its name."
+            str(offsets.topic_partition), text, "is not a topic-partition of this Kafka cluster.", "Check its name."
         )
     if text in ("earliest", "latest"):
         return start if text == "earliest" else head
     if not text.isascii() or not text.isdecimal():
-        raise _wrong("OFFSET", text, "is no offset.", "Give a number, earliest or latest.")
+        raise _wrong("OFFSET", text, "is not an offset.", "Give a number, earliest or latest.")
     if not start <= int(text) <= head:
         rule = f"is out of range: Kafka has {offsets.topic_partition} from {start} to {head} (the head)."
         raise _wrong("OFFSET", text, rule, "Give an offset in that range, earliest or latest.")

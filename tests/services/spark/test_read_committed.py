@@ -120,7 +120,7 @@ def test_a_number_that_a_column_cannot_hold_names_object_column_and_value(sink: 
 
 def test_an_error_is_one_of_the_product_where_the_call_is_made_and_spark_has_its_text_elsewhere(sink: Sink) -> None:
     sink.take({"n": 0})
-    with pytest.raises(ConfigError, match=rf"topic .'others'.: is no topic of this sink's log. It has {sink.topic}"):
+    with pytest.raises(ConfigError, match=rf"topic .'others'.: is not a topic of this sink's log. It has {sink.topic}"):
         read_committed(sink.here.spark, sink.config, "others")
     with pytest.raises(ConfigError, match=r"sink .'another'.: has no commit log"):
         read_committed(sink.here.spark, {**sink.config, "name": "another"}, sink.topic)
@@ -182,5 +182,5 @@ def test_the_source_is_known_by_its_name(sink: Sink, tmp_path: Any) -> None:
     assert register(sink.here.spark) == "kafka_s3"
     reader = sink.here.spark.read.format("kafka_s3").option("config", str(file))
     assert [row.n for row in reader.option("topic", sink.topic).load().collect()] == [0]
-    with pytest.raises(Exception, match=r"topics .'x'.: is no option of this source. Known: config"):
+    with pytest.raises(Exception, match=r"topics .'x'.: is not an option of this source. Known: config"):
         reader.option("topics", "x").load()

@@ -28,7 +28,7 @@ from kafka_s3.ops.erasure.subjects import Path, Subjects, text_of
 from kafka_s3.store.store import ObjectStore
 
 WRAPPED: Final = frozenset({"key"})
-"""What Avro and Parquet have around a key that is no record."""
+"""What Avro and Parquet have around a key that is not a record."""
 NONE: Final = OffsetSet()
 
 

@@ -18,10 +18,10 @@ from kafka_s3.run.wiring.pipeline import is_block_gzip
 from kafka_s3.store.store import ObjectStore, etag_of
 
 _CLOSED: Final[Mapping[Reason, str]] = {
-    Reason.FLUSH_SIZE: "so many records of its Kafka partition were open",
-    Reason.FLUSH_BYTES: "so many encoded bytes were open",
+    Reason.FLUSH_SIZE: "this many records of its Kafka partition were open",
+    Reason.FLUSH_BYTES: "this many encoded bytes were open",
     Reason.FLUSH_IDLE: "for so long no record came",
-    Reason.ROTATE_INTERVAL: "the next record's time was so far behind the first one's",
+    Reason.ROTATE_INTERVAL: "the next record's time was that far behind the first one's",
     Reason.OFFSET_FLUSH: "Connect's flush was due by the clock",
     Reason.ROTATE_SCHEDULE: "the schedule's mark was reached by the clock",
     Reason.MAX_OPEN_FILES: "a record of one more directory came",

@@ -188,7 +188,7 @@ class OffsetInquiry:
                 found = (starts[tp], heads[tp]) if tp in starts and tp in heads else None
         if found is None and tp not in accounts.known:
             names = ", ".join(map(str, sorted(accounts.known))) or "none yet"
-            rule, remedy = "is no topic-partition of this sink.", f"Its log has: {names}."
+            rule, remedy = "is not a topic-partition of this sink.", f"Its log has: {names}."
             raise ConfigError([Problem("offset", str(tp), rule, remedy)])
         return found
 
@@ -439,6 +439,8 @@ def _unclaimed(
         return Answer(Outcome.STATE, f"{text} docs/commit-log.md says what lies there.", about=key)
     stranger = ": it was there before the sink took over, or another writer made it."
     text = "No entry of the log claims it" + (stranger if there else ", and there is no such object.")
+    if not there and ":" in key:
+        text += " A record is named TOPIC:PARTITION:OFFSET."
     named = next((found for topic in topics if (found := layout.read(key, topic)) is not None), None)
     if named is not None:
         topic, partition = named.topic_partition

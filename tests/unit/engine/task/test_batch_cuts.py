@@ -58,7 +58,7 @@ def _config(random: Random) -> dict[str, str]:
 
 
 def _records(random: Random) -> list[tuple[int, int, bytes]]:
-    """Offsets with gaps, times, and values: some are no JSON, some have no directory."""
+    """Offsets with gaps, times, and values: some are not JSON, some have no directory."""
     found, offset, time = [], random.randrange(50), START_MS
     targets = random.choice(["ABC", "A" * 20 + "BC"])
     for _ in range(random.choice([6, 20, 30, 150])):

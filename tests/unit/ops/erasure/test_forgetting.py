@@ -262,7 +262,7 @@ def test_where_kafka_is_not_asked_the_report_says_which_offsets_are_not_known() 
 
 
 def broken() -> World:
-    """Offsets 2 and 3 are no JSON objects with a number, and Anna's is one of them."""
+    """Offsets 2 and 3 are not JSON objects with a number, and Anna's is one of them."""
     world = World({"flush.size": "2", "rewrite.grace.ms": str(GRACE_MS), **TOLERANT, **KEYS})
     world.start()
     for offset, who in enumerate(("anna", "berta", "anna", "carla", "dora", "emil")):

@@ -284,7 +284,7 @@ def _notifications_are_taken(settings: Settings) -> Iterator[Problem]:
         yield problem(NOTIFIER, "is not known.", f"The known ones are {', '.join(known)}.")
     wanted = {"webhook": ("http://", "https://"), "sns": ("arn:",), "sqs": ("http://", "https://")}.get(name, ("",))
     if not target.startswith(wanted):
-        yield problem("notification.target", f"is no target of {name}.", f"It begins with {' or '.join(wanted)}.")
+        yield problem("notification.target", f"is not a target of {name}.", f"It begins with {' or '.join(wanted)}.")
 
 
 PROBLEMS: Final = (
