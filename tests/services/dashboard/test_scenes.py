@@ -25,6 +25,8 @@ FOREIGN = (
 )
 JOINER = "\u2060"
 AGE = re.compile(r"seen (\d+) s ago")
+DRAWN_S = 3
+"""How much younger than it is an age may be in the browser: whole seconds, drawn once a second, on a machine with more to do."""
 LINKS = """return Array.from(document.querySelectorAll('[data-testid=stMain] a[href]')).map(one => one.href)"""
 
 
@@ -78,7 +80,7 @@ def test_a_sink_that_failed_while_nobody_looked_is_never_shown_as_well_under_a_n
     try:
         while "FAILED" not in (text := browser.text()):
             if "RUNNING" in text and (age := AGE.search(text)):
-                assert int(age[1]) + 1 >= time.monotonic() - failed_s, text[:500]
+                assert int(age[1]) + DRAWN_S >= time.monotonic() - failed_s, text[:500]
             assert time.monotonic() - failed_s < 60, text[:500]
             time.sleep(0.1)
     finally:
