@@ -86,6 +86,9 @@ OBJECT_COST: Final = 4 << 20
 """What opening an object costs, in bytes read: Spark's own figures of both."""
 PARTS: Final = 32
 """A read of less than PARTS * PART_BYTES is cut in about so many parts."""
+LOCAL_BYTES: Final = 16 << 20
+LOCAL_RECORDS: Final = 500_000
+"""Reads up to this size need no task: the driver holds their rows in memory."""
 _OF_4_2: Final = "pyspark.sql.streaming.datasource"
 """Where Spark 4.2 has what 4.0 has not: limits of a micro-batch, and streams that end with what is there."""
 LOOK_AGAIN_S: Final = 1.0
@@ -352,12 +355,26 @@ def topic_schema(location: SinkLocation, wanted: WantedRecords) -> StructType:
     ])  # fmt: skip
 
 
-def record_columns(location: SinkLocation, wanted: WantedRecords) -> StructType:
-    """The columns of the wanted records that they have themselves, not their directories. Raises TableRefused, ConfigError, LogDamaged."""
+def records_of_entries(spark: SparkSession, location: SinkLocation, wanted: WantedRecords) -> tuple[DataFrame, bool]:
+    """The wanted records with the columns that they have themselves, not their directories; and whether this process has read them.
+
+    It does where they are few: Spark's Python workers take longer to begin. Raises TableRefused, ConfigError, LogDamaged, StorageError.
+    """
     log = location.log()
     until = last_wanted(log, wanted)
-    files = _values(log, wanted.first, until, wanted.topic) or _values(log, 0, until, wanted.topic)
-    return StructType([*_united_columns(location, files).values()])
+    files = _values(log, wanted.first, until, wanted.topic)
+    own = StructType([*_united_columns(location, files or _values(log, 0, until, wanted.topic)).values()])
+    rows = Rows(location, wanted, own, OtherFields.REFUSED)
+    parts = rows.parts(log, wanted.first, until)
+    read = [one for part in parts for one in part.files]
+    if sum(one.facts.upload.size for one in read) <= LOCAL_BYTES and sum(one.rows for one in read) <= LOCAL_RECORDS:
+        with ThreadPool(LOOKS) as pool:
+            found = list(pool.each(lambda one: list(rows.read(Part(files=(one,)))), read))
+        batches = [batch for some in found for batch in some]
+        return spark.createDataFrame(pa.Table.from_batches(batches, arrow_schema(own)), own), True
+    options: dict[str, str | int] = {"topic": wanted.topic, "sinceEntry": wanted.first, "untilEntry": until}
+    records = spark.read.format(register(spark, location)).options(**options).load()
+    return records.select(*(f"`{name.replace('`', '``')}`" for name in own.fieldNames())), False
 
 
 def _values(log: CommitLog, first: int, last: int, topic: str) -> list[DataFile]:
