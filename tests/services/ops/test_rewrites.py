@@ -27,6 +27,7 @@ from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, FIELD
 from tests.support.direct_sink import OwnProcess, drain_directly
 from tests.support.kafka import Given, committed_records, document, produce
+from tests.support.waiting import eventually
 
 RECORDS = 200
 
@@ -133,13 +134,16 @@ def test_files_of_all_partitions_become_one_lose_somebody_and_are_restored_to_th
         return " ".join(done.output.split())
 
     rules = CompactionRules(25 << 20, now_ms() + 1, across=settings.flag("compact.across.partitions"))
-    (entry,) = compact_sink(settings, rules, clock_ms=now_ms, warn=pytest.fail)
-    (file,) = entry.files
-    assert [one.partition for one in file.slices] == list(range(PARTITIONS))
-    with closing(S3Store(store_options(settings))) as store:
-        assert [info.key for info in store.list(f"topics/{source}/")] == [file.key], "the originals are deleted"
-    run("verify", str(path))
-    run("forget", str(path), "--where", "who = 'person 7'", "--yes")
+    with driver_at_work(settings):
+        (entry,) = compact_sink(settings, rules, clock_ms=now_ms, warn=pytest.fail)
+        (file,) = entry.files
+        assert [one.partition for one in file.slices] == list(range(PARTITIONS))
+        with closing(S3Store(store_options(settings))) as store:
+            eventually(
+                lambda: [info.key for info in store.list(f"topics/{source}/")] == [file.key], what="originals stay"
+            )
+        run("verify", str(path))
+        run("forget", str(path), "--where", "who = 'person 7'", "--yes")
     run("verify", str(path))
     run("restore", str(path), "--to-topic", back, "--yes")
     found = [
@@ -149,6 +153,4 @@ def test_files_of_all_partitions_become_one_lose_somebody_and_are_restored_to_th
     ]
     left = [one for one in values if one["who"] != "person 7"]
     assert found == sorted(((one["p"], one) for one in left), key=lambda one: one[0])
-    where = run("explain", str(path), f"{source}:2:0")
-    assert "offsets" in where
-    assert "0 to 49, 47 records" in where or "0 to 49, 48 records" in where, where
+    assert "0 to 39, 38 records" in run("explain", str(path), f"{source}:2:0")
