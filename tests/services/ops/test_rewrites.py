@@ -139,9 +139,7 @@ def test_files_of_all_partitions_become_one_lose_somebody_and_are_restored_to_th
         (file,) = entry.files
         assert [one.partition for one in file.slices] == list(range(PARTITIONS))
         with closing(S3Store(store_options(settings))) as store:
-            eventually(
-                lambda: [info.key for info in store.list(f"topics/{source}/")] == [file.key], what="originals stay"
-            )
+            eventually(lambda: [info.key for info in store.list(f"topics/{source}/")] == [file.key])
         run("verify", str(path))
         run("forget", str(path), "--where", "who = 'person 7'", "--yes")
     run("verify", str(path))
