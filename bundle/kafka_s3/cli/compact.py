@@ -11,7 +11,7 @@ from rich.console import Console
 
 from kafka_s3.cli.arguments import DryRun, Only, Output, OutputFormat, composed, sink_settings, usage_error
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
-from kafka_s3.connect.config.rules.followers import why_not_sorted
+from kafka_s3.connect.config.rules.followers import why_not_across, why_not_sorted
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.timing import duration_text, now_ms
@@ -50,6 +50,13 @@ def compact(
             help="Sort the rows of Parquet; may be given more than once. Else compact.sort.by.",
         ),
     ] = None,
+    across: Annotated[
+        bool | None,
+        typer.Option(
+            "--across-partitions/--no-across-partitions",
+            help="Put files of all Kafka partitions of a topic together. Else compact.across.partitions.",
+        ),
+    ] = None,
     dry_run: DryRun = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -57,7 +64,7 @@ def compact(
     out = console(stderr=output is OutputFormat.JSON)
     rules = CompactionRules(
         bytes_of(target_size), now_ms() - duration_ms(older_than), frozenset(topic or ()), directory,
-        sort_by=sort_columns(settings, sort_by),
+        sort_by=sort_columns(settings, sort_by), across=takes_all_partitions(settings, across, sort_by),
     )  # fmt: skip
     grace_ms = settings.number("rewrite.grace.ms")
     with closing(S3Store(store_options(settings))) as store:
@@ -107,6 +114,18 @@ def sort_columns(settings: Settings, given: list[str] | None) -> tuple[str, ...]
         if why is not None:
             raise usage_error("--sort-by", ", ".join(given), why, "Leave it out.")
     return tuple(given) if given else settings.names("compact.sort.by")
+
+
+def takes_all_partitions(settings: Settings, given: bool | None, sort_by: list[str] | None) -> bool:
+    """Whether files of all partitions of a topic become one. Raises ConfigError where they cannot."""
+    across = settings.flag("compact.across.partitions") if given is None else given
+    if across and sort_by:
+        why = "mixes the rows of all files, and --across-partitions needs to know which are of which partition."
+        raise usage_error("--sort-by", ", ".join(sort_by), why, "Leave one of them out (--no-across-partitions).")
+    why_not = why_not_across(settings) if given else None
+    if why_not is not None:
+        raise usage_error("--across-partitions", "true", why_not, "Leave it out.")
+    return across
 
 
 def bytes_of(text: str) -> int:

@@ -141,7 +141,7 @@ def document(
         "through_entry": searched.version,
         "records": found.records,
         "dead_letters": found.letters,
-        "objects": [file.key for match in found.matches for file in match.file.objects.values()],
+        "objects": list(dict.fromkeys(file.key for match in found.matches for file in match.file.objects.values())),
         "files_read": found.read,
         "files_excluded": found.excluded,
         "dead_letters_read": found.letters_read,

@@ -291,7 +291,7 @@ def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> R
     """
 
     def remake(entry: CommitEntry, gone: list[DataFile]) -> Remade:
-        kept = [file for file in gone if targets.get(file.topic_partition, file.last_offset + 1) > file.first_offset]
+        kept = [file for file in gone if any(_is_kept(one, targets) for one in file.by_slice)]
         elsewhere = entry.kind in (EntryKind.REPLAY, EntryKind.REWRITE)  # their records are not only in Kafka
         lost = [] if elsewhere else beyond_recovery(kept, brokers)
         owed = [file for file in kept if file not in lost]
@@ -303,6 +303,11 @@ def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> R
         return Remade(lost=lost)
 
     return remake
+
+
+def _is_kept(file: DataFile, targets: Mapping[TopicPartition, int]) -> bool:
+    """Whether a move leaves some records of a file to count."""
+    return targets.get(file.topic_partition, file.last_offset + 1) > file.first_offset
 
 
 def _wrong(key: str, value: str, rule: str, remedy: str) -> ConfigError:

@@ -127,7 +127,7 @@ def _entry_row(entry: CommitEntry, at_ms: int) -> tuple[Any, ...]:
 
 def _file_row(file: DataFile) -> tuple[Any, ...]:
     times = [_time(file.min_timestamp), _time(file.max_timestamp)]
-    plain = times == [file.min_timestamp, file.max_timestamp] and not file.sorted_by
+    plain = times == [file.min_timestamp, file.max_timestamp] and not file.sorted_by and not file.slices
     plain = plain and (file.upload.key, file.upload.size) == (file.key, file.bytes)
     as_logged = None if plain else json.dumps(file_document(replace(file, upload=replace(file.upload, id=""))))
     return (

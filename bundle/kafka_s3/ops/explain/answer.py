@@ -7,7 +7,7 @@ bucket has it as it was written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -79,9 +79,12 @@ class ExplainedObject:
     bucket: str
 
     def document(self) -> dict[str, Any]:
-        """For programs; timestamps are epoch ms, offsets inclusive, `bytes` the object's size."""
+        """For programs; timestamps are epoch ms, offsets inclusive, `bytes` the object's size. Partition and offsets are those of the first
+        of its `slices`, where it has some.
+        """
         file = self.file
-        return {
+        slices = {"slices": [asdict(one) for one in file.slices]} if file.slices else {}
+        return slices | {
             "key": file.key, "role": file.role.value, "topic": file.topic, "partition": file.partition,
             "first_offset": file.first_offset, "last_offset": file.last_offset, "records": file.records, "bytes": file.bytes,
             "min_timestamp": file.min_timestamp, "max_timestamp": file.max_timestamp, "encoded_partition": file.encoded_partition,

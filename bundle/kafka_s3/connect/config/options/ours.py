@@ -247,6 +247,8 @@ REWRITES: Final = (
            "`writer.memory.bytes`. Files that find no neighbour to share so much with are left alone.", _GROUP, valid=Range(1)),
     Option("compact.sort.by", Type.LIST, "", "Columns by which a compaction sorts the rows of a Parquet object, with dots for members of "
            "structs, nulls last; columns that a topic has not are passed over. The object keeps no order of offsets then.", _GROUP),
+    Option("compact.across.partitions", Type.BOOLEAN, "false", "A compaction puts files of all Kafka partitions of a topic together, not "
+           "only those of one: for topics of many partitions, each of which has little in a directory.", _GROUP),
     Option("rewrite.grace.ms", _LONG, "86400000", "How long objects stay in the bucket after others have taken their place (`kafka-s3 "
            "compact`): until then a listing shows their records twice, and after it the sink deletes them.", _GROUP, valid=Range(0)),
 )  # fmt: skip
