@@ -83,14 +83,14 @@ def _all_sinks(variables: resources.Variables, pages: list[Any]) -> None:
         st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
         st.title(fleet.TITLE, anchor=False)
     controls.keep()
-    st.fragment(lambda: _draw_all(variables, pages[1]), run_every=every_s, key=fleet.TABLE)()
+    st.fragment(lambda: _draw_all(variables, pages[1], every_s), run_every=every_s, key=fleet.TABLE)()
 
 
-def _draw_all(variables: resources.Variables, sink_page: Any) -> None:
+def _draw_all(variables: resources.Variables, sink_page: Any, every_s: float | None) -> None:
     try:
         with PAGES_FIRST.drawing():
             parts.begin_export()
-            fleet.render(variables, sink_page)
+            fleet.render(variables, sink_page, every_s)
             if not fleet.on_wall():
                 parts.export("sinks")
     except SinkError as error:
