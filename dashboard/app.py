@@ -22,7 +22,7 @@ from kafka_s3.model.errors import SinkError
 from page import controls, parts, resources, states
 from page.scene import scene
 from reading.background import PAGES_FIRST
-from reading.place import LOGIN, surroundings
+from reading.bucket import LOGIN, surroundings
 from reading.reader import SILENT_S
 from views import commits, configuration, dead_letters, fleet, layout, overview, rotation, tables
 
@@ -43,7 +43,7 @@ def main() -> None:
         _tab("kafka-s3")
         return
     try:
-        at = resources.place(variables)
+        bucket = resources.bucket(variables)
     except SinkError as error:
         _tab("kafka-s3")
         states.no_place(error)
@@ -57,14 +57,14 @@ def main() -> None:
         return
     sight = resources.watch(variables).ask_fresh(1.0)
     names = [known.name for known in by_urgency(sight.sinks)]
-    sink = controls.sink_choice([*names, *(name for name in sight.names if name not in names)], at.sink)
+    sink = controls.sink_choice([*names, *(name for name in sight.names if name not in names)], bucket.sink)
     controls.links([(page, view.ICON) for page, view in zip(pages, VIEWS, strict=True)], sink)
     if not sink:
         _tab("kafka-s3")
         st.title("kafka-s3")
         st.fragment(lambda: _wait_for_sinks(variables), run_every=2.0, key="waiting")()
         return
-    _tab(f"{sink} \u00b7 {at.place.bucket} \u00b7 kafka-s3")
+    _tab(f"{sink} \u00b7 {bucket.folder.bucket} \u00b7 kafka-s3")
     snapshot = resources.history(variables, sink).ask(1.0)
     chosen.append(controls.choice(sink, data.topics_in(snapshot.frames)))
     st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
@@ -73,7 +73,7 @@ def main() -> None:
 
 def _all_sinks(variables: resources.Variables, pages: list[Any]) -> None:
     """The page of all sinks, which needs no choice of one."""
-    _tab(f"{resources.place(variables).place.bucket} \u00b7 kafka-s3")
+    _tab(f"{resources.bucket(variables).folder.bucket} \u00b7 kafka-s3")
     controls.links([(page, view.ICON) for page, view in zip(pages, VIEWS, strict=True)], "")
     if fleet.on_wall():
         st.html(fleet.BARE)
@@ -139,10 +139,10 @@ def _wait_for_sinks(variables: resources.Variables) -> None:
     sight = resources.watch(variables).ask(0.5)
     if sight.names:
         st.rerun()
-    at = resources.place(variables)
-    if not sight.trouble and at.reader.waiting_s > SILENT_S:
-        states.blind("", at.reader.waiting_s, "It is asked again and again.")
-    states.no_sinks(at, sight)
+    bucket = resources.bucket(variables)
+    if not sight.trouble and bucket.reader.waiting_s > SILENT_S:
+        states.blind("", bucket.reader.waiting_s, "It is asked again and again.")
+    states.no_sinks(bucket, sight)
 
 
 def _admitted(variables: Mapping[str, str]) -> bool:

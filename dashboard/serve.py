@@ -19,7 +19,7 @@ from streamlit.web import cli
 from kafka_s3.model.errors import SinkError
 from page import resources
 from reading.background import PAGES_FIRST
-from reading.place import surroundings
+from reading.bucket import surroundings
 
 VIEWS: Final = ("fleet", "overview", "rotation", "dead_letters", "layout", "tables", "commits", "configuration")
 QUICK_TURNS_S: Final = 0.001
@@ -51,11 +51,11 @@ def _begin_to_read(known: Event) -> None:
     variables = surroundings()
     with PAGES_FIRST.drawing():
         try:
-            at = resources.place(variables)
+            bucket = resources.bucket(variables)
             watch = resources.watch(variables)
             watch.ask(0)
-            if at.sink:
-                resources.history(variables, at.sink).ask(READ_S)
+            if bucket.sink:
+                resources.history(variables, bucket.sink).ask(READ_S)
             watch.ask(READ_S)
         except SinkError as error:
             _log.info("Nothing is read before the first visit: %s", error)

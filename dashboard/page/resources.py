@@ -1,4 +1,4 @@
-"""What do all sessions of the dashboard share? The place, one reader of the sinks, one history for each sink that is looked at.
+"""What do all sessions of the dashboard share? The bucket, one reader of the sinks, one history for each sink that is looked at.
 
 What a page had to ask the bucket for it shows at once if it is known, else as soon as it comes; no page waits for it.
 """
@@ -18,10 +18,10 @@ from kafka_s3.connect.config.validate import resolved
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
 from reading.background import FIRST_S, Answers
+from reading.bucket import OpenBucket, opened
 from reading.delta import TableLogs
 from reading.history import History
 from reading.letters import LetterDecoder
-from reading.place import Opened, opened
 from reading.watch import Watch
 
 MOST: Final = 64
@@ -62,29 +62,29 @@ Variables = tuple[tuple[str, str], ...]
 
 
 @st.cache_resource(show_spinner=False)
-def place(variables: Variables) -> Opened:
-    """The place that the surroundings name. Raises ConfigError."""
+def bucket(variables: Variables) -> OpenBucket:
+    """The bucket that the surroundings name. Raises ConfigError."""
     return opened(dict(variables))
 
 
 @st.cache_resource(show_spinner=False, on_release=Watch.close)
 def watch(variables: Variables) -> Watch:
     """The reader of all sinks."""
-    at = place(variables)
-    return Watch(at.reader, at.place.prefix, clock_ms=now_ms)
+    shown = bucket(variables)
+    return Watch(shown.reader, shown.folder.prefix, clock_ms=now_ms)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4, on_release=History.close)
 def history(variables: Variables, sink: str) -> History:
     """The reader of one sink's log."""
-    at = place(variables)
-    return History(at.reader, StatePaths(at.place.prefix, sink), clock_ms=now_ms)
+    shown = bucket(variables)
+    return History(shown.reader, StatePaths(shown.folder.prefix, sink), clock_ms=now_ms)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4, on_release=TableLogs.close)
 def table_logs(variables: Variables, sink: str) -> TableLogs:
     """The reader of the logs of one sink's Delta tables."""
-    return TableLogs(place(variables).reader, sink)
+    return TableLogs(bucket(variables).reader, sink)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)

@@ -22,10 +22,10 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.partitioning import directory, uses_time
 from page import resources
 from page.controls import Chosen
+from reading.bucket import OpenBucket
 from reading.delta import TableLog, folders
 from reading.frames import KINDS, Frames
 from reading.history import FRESH_MS, Snapshot
-from reading.place import Opened
 from reading.reader import SILENT_S
 from reading.tables import DELTA, TableStatus
 from reading.watch import FRESH_MS as SIGHT_FRESH_MS
@@ -41,7 +41,7 @@ class Scene:
     """A moment of the dashboard."""
 
     variables: resources.Variables
-    at: Opened
+    bucket: OpenBucket
     chosen: Chosen
     sight: Sight
     snapshot: Snapshot
@@ -70,7 +70,7 @@ class Scene:
     @property
     def paths(self) -> StatePaths:
         """Where the sink's state lies."""
-        return StatePaths(self.at.place.prefix, self.chosen.sink)
+        return StatePaths(self.bucket.folder.prefix, self.chosen.sink)
 
     @cached_property
     def wanted(self) -> Window:
@@ -147,8 +147,8 @@ class Scene:
 
         References stay unresolved, secrets masked.
         """
-        if self.at.settings is not None and self.chosen.sink == self.at.sink:
-            return self.at.settings
+        if self.bucket.settings is not None and self.chosen.sink == self.bucket.sink:
+            return self.bucket.settings
         stored, notes = self.snapshot.stored, self.snapshot.notes
         if notes and not isinstance(notes, str) and (found := _usable(notes[-1].set, {})) is not None:
             return found
@@ -226,12 +226,12 @@ def _usable(config: Mapping[str, str], worker: Mapping[str, str]) -> Settings | 
 
 def scene(variables: resources.Variables, chosen: Chosen) -> Scene:
     """How things are now; waits for a look that is not old at most a second, and not at all for a bucket that is silent."""
-    at, history, watch = (
-        resources.place(variables),
+    bucket, history, watch = (
+        resources.bucket(variables),
         resources.history(variables, chosen.sink),
         resources.watch(variables),
     )
-    silent = at.reader.waiting_s > SILENT_S
+    silent = bucket.reader.waiting_s > SILENT_S
     snapshot = history.ask(0) if silent else history.ask_fresh(1.0)
     sight = watch.ask(0) if silent else watch.ask_fresh(0.5)
-    return Scene(variables, at, chosen, sight, snapshot, now_ms())
+    return Scene(variables, bucket, chosen, sight, snapshot, now_ms())

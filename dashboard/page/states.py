@@ -19,7 +19,7 @@ from kafka_s3.model.timing import now_ms
 from page import resources
 from page.controls import Chosen
 from page.scene import Scene
-from reading.place import Opened
+from reading.bucket import OpenBucket
 from reading.reader import SILENT_S
 from reading.watch import Sight
 
@@ -36,7 +36,7 @@ def freshness(variables: resources.Variables, chosen: Chosen) -> None:
     With refresh off it is shown once, with the time of the look and not its age, unless the page still lacks a look that is not old.
     """
     every = EVERY_S if _due(chosen) or chosen.every_s is not None else None
-    st.fragment(lambda: _tell(variables, chosen), run_every=every, key="freshness")()
+    st.fragment(lambda: _refresh(variables, chosen), run_every=every, key="freshness")()
 
 
 def drawn_from(scene: Scene) -> None:
@@ -65,8 +65,8 @@ def _due(chosen: Chosen) -> bool:
     return not drawn.is_new or now_ms() - drawn.looked_ms > (chosen.every_s or 0) * 1000 + LATE_MS
 
 
-def _tell(variables: resources.Variables, chosen: Chosen) -> None:
-    history, waited = resources.history(variables, chosen.sink), resources.place(variables).reader.waiting_s
+def _refresh(variables: resources.Variables, chosen: Chosen) -> None:
+    history, waited = resources.history(variables, chosen.sink), resources.bucket(variables).reader.waiting_s
     snapshot, sight = history.ask(0), resources.watch(variables).ask(0)
     drawn = _drawn(chosen.sink)
     newer = (
@@ -80,8 +80,8 @@ def _tell(variables: resources.Variables, chosen: Chosen) -> None:
         shown = f"what is shown is as it was {seen}." if drawn.looked_ms else "nothing was seen of it yet."
         blind(trouble, waited, f"This says nothing of the sink: {shown}")
     else:
-        at = resources.place(variables).place
-        st.caption(f"In {plain(at)}, {seen}")
+        folder = resources.bucket(variables).folder
+        st.caption(f"In {plain(folder)}, {seen}")
 
 
 def _seen(looked_ms: int, chosen: Chosen) -> str:
@@ -108,14 +108,14 @@ def no_place(error: SinkError) -> None:
     )
 
 
-def no_sinks(at: Opened, sight: Sight) -> None:
+def no_sinks(bucket: OpenBucket, sight: Sight) -> None:
     """No sink to choose: the bucket refuses, is being read, or is empty."""
     if sight.trouble:
         refused(sight.trouble)
     elif sight.looked_ms == 0:
-        reading(f"Looking for sinks in {at.place} ...")
+        reading(f"Looking for sinks in {bucket.folder} ...")
     else:
-        st.info(f"No sink keeps its state in {plain(at.place)} yet.", icon=":material/inbox:")
+        st.info(f"No sink keeps its state in {plain(bucket.folder)} yet.", icon=":material/inbox:")
         st.markdown("Start one, then this page fills by itself:")
         st.code("kafka-s3 run sink.json", language="bash")
         st.caption(
@@ -152,7 +152,8 @@ def blocked(scene: Scene) -> bool:
         return True
     if snapshot.total == 0 and scene.sight.looked_ms and scene.chosen.sink not in scene.sight.names:
         st.info(
-            f"There is no sink {plain(scene.chosen.sink)} in {plain(scene.at.place)}.", icon=":material/search_off:"
+            f"There is no sink {plain(scene.chosen.sink)} in {plain(scene.bucket.folder)}.",
+            icon=":material/search_off:",
         )
         st.markdown(
             "Choose one of the sidebar, or start it with `kafka-s3 run`; it appears here with its first heartbeat."

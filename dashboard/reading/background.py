@@ -85,7 +85,7 @@ class Background:
     ) -> None:
         self._poll, self._failed, self._pause_s = look, failed, pause_s
         self._asked, self._over, self._first = Event(), Event(), Event()
-        self._told = Condition()
+        self._changed = Condition()
         self._began = time.monotonic()
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -102,14 +102,14 @@ class Background:
         """Asks, and waits until it holds, at most so long; the look gives way to no page meanwhile."""
         self.ask()
         if not holds():
-            with PAGES_FIRST.in_need(), self._told:
-                self._told.wait_for(holds, seconds)
+            with PAGES_FIRST.in_need(), self._changed:
+                self._changed.wait_for(holds, seconds)
 
     def answered(self) -> None:
         """There is something to show."""
         self._first.set()
-        with self._told:
-            self._told.notify_all()
+        with self._changed:
+            self._changed.notify_all()
 
     @property
     def asked(self) -> bool:

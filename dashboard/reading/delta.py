@@ -329,7 +329,7 @@ class _Reading:
     def _action(self, found: TableVersion, action: dict[str, Any]) -> TableVersion:
         match action:
             case {"commitInfo": dict(info)}:
-                return _told(found, info, self.sink)
+                return _described(found, info, self.sink)
             case {"add": dict(add)}:
                 stats = stats_of(add)
                 rows = rows_of(stats) or 0
@@ -352,7 +352,7 @@ class _Reading:
             self.columns.append(ColumnsAt(number, types))
 
 
-def _told(found: TableVersion, info: dict[str, Any], sink: str) -> TableVersion:
+def _described(found: TableVersion, info: dict[str, Any], sink: str) -> TableVersion:
     """What a commit says of itself; one of the sink, or of a rebuild, says in its user metadata which entries it holds."""
     at = info.get("timestamp")
     found = replace(found, operation=str(info.get("operation", "")), at_ms=at if isinstance(at, int) else -1)

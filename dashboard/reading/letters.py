@@ -263,9 +263,11 @@ def _decoded(converter: RegistryValues, role: Role, content: bytes, letter: Dead
     if found.failures:
         return DecodedContent(role, schema, failure=found.failures[0].message)
     (run,) = found.runs
-    return DecodedContent(role, schema, json.dumps(run.values.objects()[0], default=_told, ensure_ascii=True, indent=2))
+    return DecodedContent(
+        role, schema, json.dumps(run.values.objects()[0], default=_as_text, ensure_ascii=True, indent=2)
+    )
 
 
-def _told(value: object) -> str:
+def _as_text(value: object) -> str:
     """What JSON has no form for: bytes as text with escapes, decimals and times as they are written."""
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

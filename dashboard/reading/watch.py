@@ -46,7 +46,7 @@ class Watch:
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="search for damage")
         self._searching: Future[None] | None = None
         self.sight = Sight()
-        self._background = Background("watch", self._poll, failed=self._told, pause_s=lambda: LOOK_EVERY_S)
+        self._background = Background("watch", self._poll, failed=self._failed, pause_s=lambda: LOOK_EVERY_S)
 
     def ask(self, seconds: float) -> Sight:
         """The last answer, waiting these seconds for the first one; a fresh look begins behind it."""
@@ -72,7 +72,7 @@ class Watch:
         self._readers.shutdown(wait=False, cancel_futures=True)
         self._searcher.shutdown(wait=False, cancel_futures=True)
 
-    def _told(self, trouble: str) -> None:
+    def _failed(self, trouble: str) -> None:
         self.sight = replace(self.sight, trouble=trouble)
 
     def _poll(self) -> None:

@@ -138,7 +138,7 @@ def _entry(scene: Scene) -> None:
 
 def _read(scene: Scene, version: int) -> CommitEntry | None:
     """An entry, None while it is read. Raises ObjectMissing, LogDamaged, StorageError."""
-    key, reader = scene.paths.commit(version), scene.at.reader
+    key, reader = scene.paths.commit(version), scene.bucket.reader
     return resources.asked(
         resources.answers(scene.variables), ("entry", key), lambda: read_entry(reader.get(key), key=key), again_s=ENTRY_S,
         what="Reading the entry",
@@ -273,7 +273,7 @@ def _pair(scene: Scene, found: pd.DataFrame, pair: Any) -> None:
 
 def _fields(scene: Scene, place: int) -> dict[str, str] | None:
     """Fields and types of an object, None where they are on their way or cannot be read, which the page says."""
-    facts, reader = delta.object_at(scene.files(*delta.OBJECTS_OF), place), scene.at.reader
+    facts, reader = delta.object_at(scene.files(*delta.OBJECTS_OF), place), scene.bucket.reader
 
     def read(one: LoggedObject = facts) -> dict[str, str]:
         return {name: type_text(field) for name, field in object_columns(reader, [one]).columns.fields.items()}

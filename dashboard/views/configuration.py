@@ -33,9 +33,9 @@ def render(scene: Scene) -> None:
         _problems(stored)
     known = notes[-1] if notes and not isinstance(notes, str) else None
     settings = scene.settings
-    if scene.at.settings is not None and settings is scene.at.settings:
+    if scene.bucket.settings is not None and settings is scene.bucket.settings:
         st.caption(
-            f"From {plain(scene.at.file)}. A sink that runs took its settings when it started; what changed is below."
+            f"From {plain(scene.bucket.file)}. A sink that runs took its settings when it started; what changed is below."
         )
     elif known is not None:
         at = data.local(pd.Series([known.at_ms]), scene.zone).iloc[0]
@@ -46,7 +46,7 @@ def render(scene: Scene) -> None:
         st.caption(
             f"From the bucket, stored {plain(stored.created_at)} by kafka-s3 {plain(stored.product)}; not started since."
         )
-    if known is not None and settings is not scene.at.settings:
+    if known is not None and settings is not scene.bucket.settings:
         _settings(scene, known.settings, frozenset(known.given))
     elif settings is not None:
         shown = settings.masked()
@@ -134,7 +134,10 @@ def _unknown() -> None:
 def _where(scene: Scene) -> None:
     st.subheader("Where things are", anchor=False)
     heartbeat = scene.snapshot.known.heartbeat if scene.snapshot.known else None
-    rows = [("Bucket", f"s3://{scene.at.place.bucket}"), ("State", f"s3://{scene.at.place.bucket}/{scene.paths.root}")]
+    rows = [
+        ("Bucket", f"s3://{scene.bucket.folder.bucket}"),
+        ("State", f"s3://{scene.bucket.folder.bucket}/{scene.paths.root}"),
+    ]
     if heartbeat is not None:
         rows.append(("Process", f"pid {heartbeat.pid} on {heartbeat.host}, kafka-s3 {heartbeat.product}"))
         rows.append(("Heartbeat", f"every {duration_text(heartbeat.interval_ms)}"))

@@ -127,7 +127,7 @@ class _Question:
             scene.chosen.sink,
             selection,
             search,
-            scene.at.masked,
+            scene.bucket.masked,
             len(versions),
             *ends,
             notes,
@@ -162,9 +162,9 @@ class _Question:
 
     def source(self) -> LetterFiles:
         """Where the letters are read from."""
-        frames, masked = self.scene.snapshot.frames, self.scene.at.masked
+        frames, masked = self.scene.snapshot.frames, self.scene.bucket.masked
         return letters.source_of(
-            self.scene.at.reader, frames, self.candidates, self.selection, wanted=self.search.wants, masked=masked
+            self.scene.bucket.reader, frames, self.candidates, self.selection, wanted=self.search.wants, masked=masked
         )
 
 
@@ -299,7 +299,7 @@ def _commands(scene: Scene, selection: LetterSelection, search: _Search) -> None
         st.caption("What matches is settled: there is nothing to replay or to resolve.")
         return
     options = _as_options(_covered(scene, selection))
-    st.code(_settling(scene.at.command(scene.chosen.sink), options), language="bash", wrap_lines=True)
+    st.code(_settling(scene.bucket.command(scene.chosen.sink), options), language="bash", wrap_lines=True)
     open_ones = "" if len(selection.states) == 1 else " They act on the open ones of these letters."
     st.caption(
         "The dashboard changes nothing. Correct the cause, stop the sink, look with `--dry-run`, then replay and start it again."
@@ -405,7 +405,7 @@ def _letter(scene: Scene, chosen: FiledLetter) -> None:
     letter = chosen.letter
     words = f" --topic {shlex.quote(letter.topic)} --partition {letter.partition} --offset {letter.offset}"
     st.caption("To settle this one:")
-    st.code(_settling(scene.at.command(scene.chosen.sink), words), language="bash", wrap_lines=True)
+    st.code(_settling(scene.bucket.command(scene.chosen.sink), words), language="bash", wrap_lines=True)
 
 
 def _settling(config: str, words: str) -> str:
@@ -435,8 +435,8 @@ def _content(chosen: FiledLetter, name: str, raw: bytes | None) -> None:
 
 def _decoded(scene: Scene, chosen: FiledLetter) -> None:
     """By the registry of the configuration that the dashboard was started with; one that lies in the bucket is not trusted with logins."""
-    settings, letter = scene.at.settings, chosen.letter
-    if settings is None or scene.chosen.sink != scene.at.sink or scene.at.masked:
+    settings, letter = scene.bucket.settings, chosen.letter
+    if settings is None or scene.chosen.sink != scene.bucket.sink or scene.bucket.masked:
         return
 
     def decode() -> list[DecodedContent]:

@@ -51,16 +51,16 @@ def on_wall() -> bool:
 
 def render(variables: resources.Variables, sink_page: Any) -> None:
     """The page; a click on a row opens `sink_page` with this sink."""
-    at, sight = resources.place(variables), resources.watch(variables).ask_fresh(1.0)
-    waited = at.reader.waiting_s
+    bucket, sight = resources.bucket(variables), resources.watch(variables).ask_fresh(1.0)
+    waited = bucket.reader.waiting_s
     if sight.looked_ms and (sight.trouble or waited > SILENT_S):
         shown = f"what is shown is as it was {ago(sight.looked_ms, now_ms())}."
         states.blind(sight.trouble, waited, f"This says nothing of the sinks: {shown}")
     if not sight.sinks:
-        states.no_sinks(at, sight)
+        states.no_sinks(bucket, sight)
         return
     parts.offer("Sinks of the bucket", fleet(by_urgency(sight.sinks)).drop(columns=["day", "well"]))
-    opened = _table(key=TABLE, data=_document(sight, str(at.place)), on_opened_change=lambda: None).opened
+    opened = _table(key=TABLE, data=_document(sight, str(bucket.folder)), on_opened_change=lambda: None).opened
     if opened:
         st.switch_page(sink_page, query_params={"sink": opened})
 

@@ -73,7 +73,9 @@ def _files(scene: Scene, leaf: partitions.Leaf) -> None:
     """The files of one directory, and why each was closed."""
     own = scene.kept("leaf", lambda: partitions.files_of(scene.files(*FILE_COLUMNS), leaf), leaf)
     st.code(
-        f"s3://{scene.at.place.bucket}/{own['folder'].iloc[-1] if len(own) else ''}", language=None, wrap_lines=True
+        f"s3://{scene.bucket.folder.bucket}/{own['folder'].iloc[-1] if len(own) else ''}",
+        language=None,
+        wrap_lines=True,
     )
     files_table(scene, own, name="Files of this directory, newest first", key="leaf-files")
 
@@ -266,7 +268,7 @@ def _engines(scene: Scene, topics: list[str]) -> None:
 def _table(scene: Scene, objects: TopicObjects) -> ExternalTable | None:
     """The topic's table, None while its objects are asked. Raises SinkError where there can be none, or the bucket does not tell."""
     key = ("table", scene.chosen.sink, objects.topic, objects.newest[0].key, scene.settings is None)
-    settings, reader, bucket = scene.settings, scene.at.reader, scene.at.place.bucket
+    settings, reader, bucket = scene.settings, scene.bucket.reader, scene.bucket.folder.bucket
     return resources.asked(
         resources.answers(scene.variables), key, lambda: table_in_bucket(settings, reader, objects, bucket=bucket),
         what="Reading the columns of the newest objects",

@@ -89,7 +89,7 @@ def _rewritten(scene: Scene) -> None:
         ])  # fmt: skip
     if (made := found.get(ERASURE)) is not None:
         parts.figures([
-            ("Erased from", f"{made.before:,} objects", "Objects that were made anew without somebody's records, or are gone."),
+            ("Erased from", f"{made.before:,} objects", "Objects that were written again without somebody's records, or are gone."),
             ("Erased", f"{made.erased:,}", "Records and dead letters whose content is gone."),
             ("Size", f"{size_text(made.bytes_before)} to {size_text(made.bytes_after)}", "Of these objects together, before and after."),
         ])  # fmt: skip

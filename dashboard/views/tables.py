@@ -83,11 +83,11 @@ def _partitions(objects: pd.DataFrame) -> None:
 
 def _iceberg_table(scene: Scene, topic: str, location: str) -> None:
     st.subheader(f"The Iceberg table of {plain(topic)}", anchor=False)
-    at, sink = scene.at, scene.chosen.sink
+    bucket, sink = scene.bucket, scene.chosen.sink
     try:
         table = resources.asked(
             resources.answers(scene.variables), ("iceberg", sink, location),
-            lambda: iceberg.read_metadata(at.reader, at.place.bucket, location, sink), what="Reading the table",
+            lambda: iceberg.read_metadata(bucket.reader, bucket.folder.bucket, location, sink), what="Reading the table",
         )  # fmt: skip
     except SinkError as error:
         st.info(plain(error), icon=":material/folder_off:")
@@ -127,7 +127,7 @@ def _objects(scene: Scene, topic: str) -> pd.DataFrame:
 def _delta_table(scene: Scene, topic: str, judged: list[delta.Completeness]) -> None:
     table, folder, objects = scene.tables[topic], scene.table_folders[topic], _objects(scene, topic)
     st.subheader(f"The Delta table of {plain(topic)}", anchor=False)
-    st.caption(f"s3://{plain(scene.at.place.bucket)}/{plain(folder)}")
+    st.caption(f"s3://{plain(scene.bucket.folder.bucket)}/{plain(folder)}")
     _figures(scene, table, objects)
     _folder(scene, table, objects, folder)
     _versions(scene, table)
@@ -254,7 +254,7 @@ def _figures(scene: Scene, table: TableLog, objects: pd.DataFrame) -> None:
 
 def _folder(scene: Scene, table: TableLog, objects: pd.DataFrame, folder: str) -> None:
     st.subheader("Table and folder", anchor=False)
-    reader, complete = scene.at.reader, scene.snapshot.complete
+    reader, complete = scene.bucket.reader, scene.snapshot.complete
 
     def look() -> tuple[FolderFiles, int | None]:
         found = list_folder(reader, folder)
@@ -288,8 +288,7 @@ def _folder(scene: Scene, table: TableLog, objects: pd.DataFrame, folder: str) -
         st.caption(
             f"{len(found.keys) - len(held.files):,} files of the folder are not in the table: replaced by OPTIMIZE, left out, or not taken "
             "yet. Readers that take the folder as plain Parquet see them, too. "
-            f"`kafka-s3 delta maintain {scene.at.command(scene.chosen.sink)}` "
-            "compacts, and deletes what was replaced."
+            f"`kafka-s3 delta maintain {scene.bucket.command(scene.chosen.sink)}` compacts, and deletes what was replaced."
         )
 
 

@@ -98,16 +98,16 @@ def test_a_service_credential_signs_with_the_workspaces_keys(
 def test_the_dashboard_reads_a_bucket_by_a_service_credential(
     workspace: WorkspaceStandIn, s3: EmbeddedS3, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reading.place import opened, surroundings
+    from reading.bucket import opened, surroundings
 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     variables = {"BUCKET": bucket, "STORE_URL": s3.endpoint_url, "SERVICE_CREDENTIAL": "lake-writer"}
     for name, value in variables.items():
         monkeypatch.setenv(f"KAFKA_S3_{name}", value)
-    place = opened(dict(surroundings())).place
-    place.store.put("a", b"content")
-    assert place.store.get("a") == b"content"
+    folder = opened(dict(surroundings())).folder
+    folder.store.put("a", b"content")
+    assert folder.store.get("a") == b"content"
     assert workspace.requests == ["/api/2.1/unity-catalog/temporary-service-credentials"]
 
 

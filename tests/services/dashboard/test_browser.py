@@ -230,7 +230,7 @@ def test_the_page_follows_a_system_that_is_dark(browser: Browser) -> None:
 
 
 @pytest.mark.nightly
-def test_new_commits_appear_without_the_page_being_drawn_anew(
+def test_new_commits_appear_without_the_page_being_drawn_again(
     browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
 ) -> None:
     here, topic, config = real

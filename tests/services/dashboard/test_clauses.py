@@ -357,7 +357,7 @@ def test_the_map_of_a_year_fits_a_screen(browser: Browser) -> None:
     assert chart.size["width"] <= 1360
 
 
-def test_compacted_objects_are_told_apart_from_those_that_were_written(browser: Browser) -> None:
+def test_compacted_objects_are_counted_apart_from_those_that_were_written(browser: Browser) -> None:
     visit(browser, "rotation", "compacted")
     browser.until(lambda: "Compacted" in browser.figures(), what="what was compacted")
     assert (browser.figures()["Files"], browser.figures()["Compacted"]) == ("10", "10 to 1")

@@ -101,7 +101,7 @@ def test_a_click_on_a_row_opens_the_sink_and_back_the_fleet(browser: Any) -> Non
     assert browser.driver.execute_script("return location.pathname") == before
 
 
-def test_a_refresh_changes_what_has_changed_and_draws_nothing_anew(browser: Any) -> None:
+def test_a_refresh_changes_what_has_changed_and_draws_nothing_again(browser: Any) -> None:
     opened(browser, size=(1920, 1080), kiosk="true")
     browser.driver.execute_script("window.rows = Array.from(document.querySelectorAll('.fleet .row'))")
     _, beat = next(one for one in wall_objects(1, now_ms=now_ms()) if one[0].endswith("heartbeat.json"))

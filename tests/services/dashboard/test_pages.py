@@ -291,7 +291,7 @@ def test_a_letter_in_the_link_is_shown_whatever_else_is_found_with_commands_of_i
     assert 28 not in frame(between, "offset", "message")["offset"].tolist()
 
 
-def test_every_letter_is_on_some_page_and_one_that_is_not_there_is_told(
+def test_every_letter_is_on_some_page_and_one_that_is_not_there_is_reported(
     visit: Open, made: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(letters, "MOST_LETTERS", 2)
@@ -518,7 +518,7 @@ def test_a_bucket_that_falls_silent_is_the_dashboards_own_blindness_and_no_page_
             assert "does not see the bucket" in texts(test)
 
 
-def test_a_bucket_that_is_silent_from_the_start_is_told_before_any_request_gives_up(
+def test_a_bucket_that_is_silent_from_the_start_is_reported_before_any_request_gives_up(
     visit: Open, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Proxy(s3.endpoint_url) as proxy:
@@ -611,7 +611,7 @@ def test_no_bucket_at_all_says_which_variable_is_missing(visit: Open, monkeypatc
     assert "KAFKA_S3_BUCKET" in texts(clean(visit()))
 
 
-def test_a_sink_that_is_not_there_is_told_apart_from_one_that_has_committed_nothing(visit: Open) -> None:
+def test_a_sink_that_is_not_there_differs_from_one_that_has_committed_nothing(visit: Open) -> None:
     made = world()
     beat(made)
     clean(settled(visit(made.store), lambda now: "has committed nothing yet" in texts(now)))
@@ -627,7 +627,7 @@ def test_a_damaged_entry_is_named_and_the_rest_is_shown(visit: Open, damaged: Wo
     assert "commits/00000000000000000005.json" in texts(clean(test)).replace("\\", "")
 
 
-def test_a_damaged_entry_is_told_in_the_table_of_sinks_too_and_what_it_hides_is_unknown(visit: Open) -> None:
+def test_a_damaged_entry_is_reported_in_the_table_of_sinks_too_and_what_it_hides_is_unknown(visit: Open) -> None:
     made = worked(hours=2)
     made.now = time.time_ns() // 1_000_000
     beat(made)

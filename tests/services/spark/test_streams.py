@@ -88,7 +88,7 @@ def test_a_stream_that_begins_now_has_what_comes_from_now_on(stream: Stream) -> 
 
 
 @pytest.mark.nightly
-def test_a_checkpoint_of_a_log_that_was_begun_anew_stops_the_stream(stream: Stream) -> None:
+def test_a_checkpoint_of_a_log_that_was_replaced_stops_the_stream(stream: Stream) -> None:
     stream.commit(0)
     stream.catch_up()
     location = location_of(stream.config)

@@ -39,7 +39,7 @@ PLANTED = [
     ("bundle/kafka_s3/handling/__init__.py", "import json", PLAIN, "kafka_s3.handling: has no line"),
     ("bundle/kafka_s3/clock.py", "import time", PLAIN, "kafka_s3.clock: has no line"),
     ("bundle/kafka_s3/__init__.py", "from kafka_s3.model.files import Reason", PLAIN, "model is not below kafka_s3"),
-    ("dashboard/reading/place.py", "from kafka_s3.cli.arguments import Where", PLAIN, "cli is not below"),
+    ("dashboard/reading/bucket.py", "from kafka_s3.cli.arguments import Where", PLAIN, "cli is not below"),
     ("dashboard/app.py", "from kafka_s3.run.spark.session import spark_session", LAZY, "only kafka_s3.cli, kafka_s3.state, "),
     ("dashboard/reading/watch.py", "from views import overview", LAZY, "dashboard.views is not below dashboard.reading"),
     ("dashboard/figures/text.py", "from page.scene import scene", PLAIN, "dashboard.page is not below dashboard.figures"),

@@ -437,7 +437,7 @@ def test_the_share_of_a_kafka_partition_is_that_of_its_topics_records() -> None:
 @pytest.mark.parametrize(
     ("names", "times"), [(["partition=0"], False), (["partition=0", "dt=2024-01-15"], True), ([], False)]
 )
-def test_directories_that_are_no_times_are_told_apart(names: list[str], times: bool) -> None:
+def test_directories_that_are_no_times_are_listed_apart(names: list[str], times: bool) -> None:
     assert partitions.are_times(pd.DataFrame({"encoded": names}, dtype=object)) is times
 
 
@@ -569,7 +569,7 @@ def drawn(encoding: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in found if "field" in one]
 
 
-def test_colours_can_be_told_from_both_backgrounds() -> None:
+def test_colours_are_visible_on_both_backgrounds() -> None:
     for colour in PALETTE:
         assert contrast(colour, "#ffffff") >= 3
         assert contrast(colour, "#0e1117") >= 3

@@ -125,7 +125,7 @@ def test_a_log_that_grows_is_followed(reader: Reader) -> None:
     assert list(after.frames.entries["version"]) == [entry.version for entry in made.entries()]
 
 
-def test_a_log_that_was_deleted_and_begun_anew_is_not_mixed_with_the_old_one(reader: Reader) -> None:
+def test_a_log_that_was_deleted_and_replaced_is_not_mixed_with_the_old_one(reader: Reader) -> None:
     old, new = big_log(30, 1, until_ms=START_MS), worked(hours=1, name="big")
     history = reader(old)
     until(history, done)
@@ -166,7 +166,7 @@ def test_an_entry_that_was_restored_is_read_after_all(reader: Reader) -> None:
     assert until(history, lambda now: not now.damage and now.complete).read == 50
 
 
-def test_a_bucket_that_refuses_is_told_and_what_was_read_stays(reader: Reader) -> None:
+def test_a_bucket_that_refuses_is_reported_and_what_was_read_stays(reader: Reader) -> None:
     store = big_log(20, 1, until_ms=START_MS)
 
     class Closing(FaultyStore):
@@ -208,7 +208,7 @@ def test_a_sink_without_entries_is_known_and_empty(reader: Reader) -> None:
     assert (found.total, found.complete, found.known.heartbeat.pid) == (0, True, 7)  # type: ignore[union-attr]
 
 
-def test_all_sinks_of_a_bucket_are_watched_and_a_refusal_is_told() -> None:
+def test_all_sinks_of_a_bucket_are_watched_and_a_refusal_is_reported() -> None:
     made = worked(hours=1)
     for key, content in big_log(5, 1, until_ms=START_MS).objects.items():
         made.store.put(key, content)

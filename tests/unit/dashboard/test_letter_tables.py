@@ -62,7 +62,7 @@ def test_patterns_are_shown_from_where_they_differ() -> None:
     assert told_apart([]) == []
 
 
-def test_of_patterns_no_more_are_told_apart_than_a_page_can_bear(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_patterns_no_more_are_shown_apart_than_a_page_can_bear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("figures.letter_tables.MOST_PATTERNS", 2)
     found = by_pattern([filed(1, "a"), filed(2, "b"), filed(3, "c"), filed(4, "d"), filed(5, "a")])
     assert dict(zip(found["pattern"], found["letters"], strict=True)) == {"a": 2, "b": 1, OTHERS: 2}

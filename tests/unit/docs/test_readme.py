@@ -98,7 +98,7 @@ def runs(words: list[str]) -> bool:
     return isinstance(reported.exception, ConfigError) and words[1] in str(reported.exception)
 
 
-def test_who_reads_kafka_is_told_with_the_factors_that_were_measured() -> None:
+def test_who_reads_kafka_is_documented_with_the_factors_that_were_measured() -> None:
     benchmarks = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
     first_table = benchmarks.partition("## Figures\n")[2].partition("\n## ")[0]
     figures = {name: float(text) for name, text in re.findall(r"^\| ([\w-]+) \| ([\d.]+)", first_table, re.MULTILINE)}

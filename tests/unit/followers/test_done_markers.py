@@ -165,7 +165,7 @@ def test_it_waits_for_a_topic_partition_that_lags() -> None:
     assert marked(world)["h=10"]["records"] == 4
 
 
-def test_a_late_record_writes_the_marker_anew_with_its_entry() -> None:
+def test_a_late_record_writes_the_marker_again_with_its_entry() -> None:
     world = World(CONFIG)
     world.start()
     come(world, ORDERS, 0, START_MS)

@@ -180,7 +180,7 @@ def test_tables_of_another_log_are_not_taken_for_this_ones(
     assert "another log" in caplog.text
 
 
-def test_a_folder_that_was_deleted_is_made_anew_by_a_sink_at_work(store: MemoryStore) -> None:
+def test_a_folder_that_was_deleted_is_made_again_by_a_sink_at_work(store: MemoryStore) -> None:
     reported = list[str]()
     follower = LogTables(reported.append, most_entries=20)
     log = CommitLog(store, PATHS, clock_ms=lambda: START_MS)

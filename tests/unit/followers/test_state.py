@@ -178,7 +178,7 @@ def test_an_older_record_that_comes_late_does_not_raise_the_dead_until_the_reten
     assert world.rows() == {"a": 5}
 
 
-def test_a_table_that_is_dropped_is_made_anew_and_one_with_rows_of_others_is_refused() -> None:
+def test_a_table_that_is_dropped_is_made_again_and_one_with_rows_of_others_is_refused() -> None:
     world = StateWorld(**{"flush.size": "1"})
     world.take(record("a", 1), record("b", 2))
     world.advance()
@@ -249,7 +249,7 @@ def test_a_rebuild_that_died_is_waited_for_and_then_begun_again() -> None:
     assert world.rows() == {"a": 1}
 
 
-def test_a_merge_of_a_table_that_was_made_anew_meanwhile_notes_nothing() -> None:
+def test_a_merge_of_a_table_that_was_rebuilt_meanwhile_notes_nothing() -> None:
     world = StateWorld(**{"flush.size": "1"})
     world.take(record("a", 1))
     world.advance()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from kafka_s3.model.timing import RateLimiter
 
 
-def test_one_of_a_kind_goes_through_and_stands_for_those_before_it() -> None:
+def test_one_of_a_kind_goes_through_and_counts_those_before_it() -> None:
     now = [0.0]
     seldom = RateLimiter(1, clock=lambda: now[0])
     assert [seldom.due("a"), seldom.due("a", 4), seldom.due("b")] == [1, 0, 1]

@@ -150,7 +150,7 @@ def test_bodies_of_the_same_shape_pass_through_byte_for_byte() -> None:
     assert read(content) == [{"n": 1, "l": ["a"]}, {"n": 2, "l": ["b", "c"]}, {"n": 1, "l": ["a"]}]
 
 
-def test_bodies_of_another_shape_are_written_anew() -> None:
+def test_bodies_of_another_shape_are_written_again() -> None:
     values, schema = bodies_of([b"\x02\x02\x02a\x00"])
     narrow = read_schema({"type": "struct", "name": "com.example.Order", "fields": [{"field": "n", "type": "int64"}]})
     encoder = avro_format("null", SINK).open(narrow)

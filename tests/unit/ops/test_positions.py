@@ -314,7 +314,7 @@ def test_a_committed_file_whose_upload_is_gone_is_left_to_a_run() -> None:
         write_positions(world.log(), world.kafka, {ORDERS: 7})
 
 
-def test_a_move_behind_a_file_whose_upload_is_gone_writes_its_records_anew() -> None:
+def test_a_move_behind_a_file_whose_upload_is_gone_writes_its_records_again() -> None:
     world = died_before_publication()
     entry = write_positions(world.log(), world.kafka, {ORDERS: 6})
     world.start().poll_and_commit()

@@ -179,7 +179,7 @@ class TableWriter(Protocol):
 class FollowingTables:
     """The follower that keeps a table of each topic; `key` is that of the object that says how far all have come.
 
-    `metadata` gives the location of the file that says what is in a topic's table now, blank where no reader needs to be told.
+    `metadata` gives the location of the file that says what is in a topic's table now, blank where no reader needs it.
     """
 
     def __init__(

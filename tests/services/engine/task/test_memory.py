@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from tests.support.configurations import FIELD
 from tests.support.repository import ROOT
+from tests.support.s3_servers import quick_engine
 
 LIMIT_MB = 600
 CHILD = """
@@ -121,13 +123,21 @@ print(json.dumps({"files": len(report.files), "records": sum(f.records for f in 
 """
 
 
-@pytest.mark.parametrize(("kind", "directories"), [("text", 60), ("small", 5_000), ("parquet", 60)])
+@pytest.fixture(scope="module")
+def quick_s3() -> Iterator[EmbeddedS3]:
+    """A server that thousands of uploads do not keep busy for minutes."""
+    with EmbeddedS3(engine=quick_engine()) as server:
+        yield server
+
+
+@pytest.mark.parametrize(("kind", "directories"), [("text", 60), ("small", 2_000), ("parquet", 60)])
 def test_keeping_open_files_holds_no_more_memory_than_writing_them(
-    s3: EmbeddedS3, bucket: str, kind: str, directories: int
+    quick_s3: EmbeddedS3, kind: str, directories: int
 ) -> None:
+    quick_s3.create_bucket(kind)
     config = {
         **FIELD, **(CONFIGS["parquet"] if kind == "parquet" else {}), "parquet.codec": "none", "flush.size": "1000000",
-        "writer.memory.bytes": str(32 << 20), "s3.bucket.name": bucket, "store.url": s3.endpoint_url, "s3.region": REGION,
+        "writer.memory.bytes": str(32 << 20), "s3.bucket.name": kind, "store.url": quick_s3.endpoint_url, "s3.region": REGION,
         "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY,
     }  # fmt: skip
     at_once, kept = (_child(config, ends, directories) for ends in ([50_000], [46_000, 48_000, 50_000]))

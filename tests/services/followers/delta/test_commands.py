@@ -87,7 +87,9 @@ def test_a_rebuild_does_not_take_out_what_the_bucket_cannot_give_back(world: Tab
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
 
 
-def test_a_table_that_delta_rs_does_not_write_is_named_and_made_anew_on_demand(world: TableWorld, shell: Shell) -> None:
+def test_a_table_that_delta_rs_does_not_write_is_named_and_made_again_on_demand(
+    world: TableWorld, shell: Shell
+) -> None:
     world.table().alter.add_constraint({"small": "n < 100"})
     assert kinds(shell) == ["table refused"]
     code, text = shell("rebuild")

@@ -220,5 +220,5 @@ def test_originals_without_vacuum_are_refused(shell: Shell) -> None:
         ("part-00000-5c772aca-49b5-42fd-a6d0-89d338c24ae5-c000.zstd.parquet", False),
     ],
 )
-def test_objects_are_told_from_other_writers_files_by_their_names(name: str, original: bool) -> None:
+def test_objects_are_distinguished_from_other_writers_files_by_their_names(name: str, original: bool) -> None:
     assert is_original(f"topics/orders/partition=0/{name}", "orders") is original

@@ -35,7 +35,7 @@ def entry_with(world: World, offset: int) -> int:
     )
 
 
-def test_a_damaged_entry_behind_the_checkpoint_is_red_in_check_status_and_watch_and_its_offsets_are_told() -> None:
+def test_a_damaged_entry_behind_the_checkpoint_is_red_in_check_status_and_watch_and_its_offsets_are_shown() -> None:
     """The state begins at the newest checkpoint, and a glance at the heartbeat's entry: both were green."""
     world = worked(CHECKPOINT_EVERY + 20)
     version = entry_with(world, 15)
@@ -52,7 +52,7 @@ def test_a_damaged_entry_behind_the_checkpoint_is_red_in_check_status_and_watch_
     assert "orders-0 15 to 17" in whole_snapshot_of(world.store, PATHS, seen_ms=world.now).damage
 
 
-def test_entries_that_are_missing_are_told_with_the_offsets_of_all_of_them() -> None:
+def test_entries_that_are_missing_are_reported_with_the_offsets_of_all_of_them() -> None:
     world = worked(10)
     first = entry_with(world, 9)
     for version in (first, first + 1):
@@ -64,7 +64,7 @@ def test_entries_that_are_missing_are_told_with_the_offsets_of_all_of_them() -> 
     assert "orders-0 9 to 14" in str(found)
 
 
-def test_what_the_state_already_says_is_not_told_twice() -> None:
+def test_what_the_state_already_says_is_not_shown_twice() -> None:
     world = worked(5)
     world.store.put(PATHS.commit(entry_with(world, 6)), b"{broken")
     known = whole_snapshot_of(world.store, PATHS, seen_ms=world.now)

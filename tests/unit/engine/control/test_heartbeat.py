@@ -214,7 +214,7 @@ def test_what_is_wrong_is_reported_until_it_is_over(store: MemoryStore, clock: C
     assert heartbeat_writer.current.open_problems == ()
 
 
-def test_what_cannot_follow_the_log_is_told_and_leaves_the_sinks_work_and_lag_as_they_are(
+def test_what_cannot_follow_the_log_is_reported_and_leaves_the_sinks_work_and_lag_as_they_are(
     store: MemoryStore, clock: Clock
 ) -> None:
     """A warning of a Delta table made the sink's lag unknown."""

@@ -65,7 +65,7 @@ def unsteady(world: World, errors: list[Exception]) -> Sink:
     return build_sink(world.settings, world.kafka, source=source, store=world.store, clock_ms=lambda: world.now)
 
 
-def test_the_running_sink_waits_longer_from_failure_to_failure_and_begins_anew_after_a_success() -> None:
+def test_the_running_sink_waits_longer_from_failure_to_failure_and_as_before_after_a_success() -> None:
     world, waits = World({"flush.size": "1"}), list[int]()
     world.add([0])
 

@@ -208,7 +208,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_first_record_where_aske
     assert [file.first_offset for entry in world.entries() for file in entry.files if file.partition == 0] == [0, 2, 0]
 
 
-def test_a_partition_of_the_topic_before_begins_anew_when_the_new_topic_gets_it() -> None:
+def test_a_partition_of_the_topic_before_begins_at_zero_when_the_new_topic_gets_it() -> None:
     world = recreated("gap")
     cycle_later(world)
     world.add([0, 1], tp=SECOND)

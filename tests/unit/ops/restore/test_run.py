@@ -219,7 +219,7 @@ def test_marks_without_a_progress_that_kafka_knows_are_refused() -> None:
         planned(world, target)
 
 
-def test_a_target_that_was_deleted_and_created_anew_begins_anew() -> None:
+def test_a_target_that_was_deleted_and_created_again_begins_at_the_start() -> None:
     world = numbered(7)
     target = MemoryTarget(world.kafka)
     restored(world, target)

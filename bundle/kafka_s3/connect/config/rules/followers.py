@@ -110,7 +110,7 @@ def _one_guard_decides(settings: Settings) -> Iterator[Problem]:
         yield problem(MODE_KEYS[1], rule, "Give both keys the same value.")
 
 
-def _partitions_can_be_told(settings: Settings) -> Iterator[Problem]:
+def _partitions_can_be_known(settings: Settings) -> Iterator[Problem]:
     """A file is in a partition only where all of its records are: its directory must be at least as narrow as the term."""
     key = "iceberg.partition.by"
     if not settings.flag(ICEBERG):
@@ -299,7 +299,7 @@ PROBLEMS: Final = (
     Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}warehouse"), _warehouse_is_in_s3),
     Rule((ICEBERG, "iceberg.table.name", "topics", "topics.regex"), _each_iceberg_table_has_a_name),
     Rule((*TABLES, *MODE_KEYS), _one_guard_decides),
-    Rule((ICEBERG, "iceberg.partition.by", "partitioner.class"), _partitions_can_be_told),
+    Rule((ICEBERG, "iceberg.partition.by", "partitioner.class"), _partitions_can_be_known),
     Rule((STATE, STATE_TABLE, TABLE_NAME, "delta.enable", "topics", "topics.regex"), _state_has_a_table),
     Rule((STATE, METADATA, "format.class"), _state_knows_offsets),
     Rule((STATE, "state.key", "key.converter"), _state_keys_can_be_compared),

@@ -36,13 +36,13 @@ NAMES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenBucket:
     """A bucket and the folder of its sinks' state. `settings` and `sink` are of the configuration that the dashboard was started with.
 
     `masked` are the fields of records that nobody shall see, `credential` the name of a service credential that reaches the bucket.
     """
 
-    place: SinkFolder
+    folder: SinkFolder
     reader: BucketReader
     settings: Settings | None = None
     sink: str = ""
@@ -67,15 +67,15 @@ class Opened:
     def _where(self) -> Iterator[str]:
         """The options that name the bucket, as far as they are not those without options."""
         options = self.reader.options
-        yield from ("--bucket", self.place.bucket)
-        if self.place.endpoint:
-            yield from ("--store-url", self.place.endpoint)
+        yield from ("--bucket", self.folder.bucket)
+        if self.folder.endpoint:
+            yield from ("--store-url", self.folder.endpoint)
         if options is not None and options.region != REGION:
             yield from ("--region", options.region)
         if self.credential:
             yield from ("--service-credential", self.credential)
-        if self.place.prefix != STATE_PREFIX:
-            yield from ("--state-prefix", self.place.prefix)
+        if self.folder.prefix != STATE_PREFIX:
+            yield from ("--state-prefix", self.folder.prefix)
 
 
 def surroundings() -> tuple[tuple[str, str], ...]:
@@ -83,14 +83,16 @@ def surroundings() -> tuple[tuple[str, str], ...]:
     return tuple((name, os.environ[name]) for name in NAMES if os.environ.get(name))
 
 
-def opened(variables: Mapping[str, str]) -> Opened:
-    """The place that the variables name. Raises ConfigError where they name none, or a configuration with problems."""
+def opened(variables: Mapping[str, str]) -> OpenBucket:
+    """The bucket that the variables name. Raises ConfigError where they name none, or a configuration with problems."""
     masked = frozenset(name for text in variables.get(MASKED, "").split(",") if (name := text.strip()))
     if file := variables.get(CONFIG):
         worker, overrides = variables.get(WORKER, ""), pairs(json.loads(variables.get(OVERRIDES, "[]")))
         settings = load(Path(file), worker_path=Path(worker) if worker else None, overrides=overrides)
-        place = folder_of(resolved(settings))
-        return Opened(place, _reader(place), settings, settings.name, file, worker, tuple(overrides.items()), masked)
+        folder = folder_of(resolved(settings))
+        return OpenBucket(
+            folder, _reader(folder), settings, settings.name, file, worker, tuple(overrides.items()), masked
+        )
     folder = named_folder(
         variables.get("KAFKA_S3_BUCKET"),
         variables.get("KAFKA_S3_STATE_PREFIX", STATE_PREFIX),
@@ -99,9 +101,9 @@ def opened(variables: Mapping[str, str]) -> Opened:
         service_credential=variables.get("KAFKA_S3_SERVICE_CREDENTIAL"),
     )
     credential = variables.get("KAFKA_S3_SERVICE_CREDENTIAL", "")
-    return Opened(folder, _reader(folder), sink=variables.get(SINK, ""), masked=masked, credential=credential)
+    return OpenBucket(folder, _reader(folder), sink=variables.get(SINK, ""), masked=masked, credential=credential)
 
 
-def _reader(place: SinkFolder) -> BucketReader:
+def _reader(folder: SinkFolder) -> BucketReader:
     """What all pages and threads read through."""
-    return BucketReader(S3Store(bounded(place.store.options)) if isinstance(place.store, S3Store) else place.store)
+    return BucketReader(S3Store(bounded(folder.store.options)) if isinstance(folder.store, S3Store) else folder.store)
