@@ -189,4 +189,5 @@ def test_the_schedules_do_rewrite() -> None:
         across = AcrossCase(seed)
         across.play()
         found.update({"several": sum(bool(file.slices) for entry in across.world.entries() for file in entry.files)})
-    assert min(found["swaps"], found["deleted"], found["rewrites"], found["several"]) > 2
+    assert min(found["swaps"], found["deleted"], found["rewrites"]) > 2
+    assert found["several"] > 0
