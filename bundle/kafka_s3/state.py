@@ -54,7 +54,7 @@ from kafka_s3.run.spark.state_tables import (
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.state import state_merger
-from kafka_s3.spark import SinkLocation, WantedRecords, location_of_settings, record_columns, register
+from kafka_s3.spark import SinkLocation, WantedRecords, location_of_settings, records_of_entries
 from kafka_s3.store.s3 import S3Store
 
 if TYPE_CHECKING:
@@ -73,6 +73,15 @@ class Difference:
     log: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The newest record of each key. `local`: the rows are part of the plan, so that reading them again is no work."""
+
+    frame: DataFrame
+    bounds: Bounds
+    local: bool
+
+
 @dataclass(slots=True)
 class SparkStates:
     """The state tables of one sink, on a session. `location` is the sink's log and objects; tables that are made are of the `format`."""
@@ -80,8 +89,7 @@ class SparkStates:
     spark: SparkSession
     location: SinkLocation
     format: TableFormat = TableFormat.DELTA
-    _frames: dict[Changes, DataFrame] = field(default_factory=dict)
-    _bounds: dict[Changes, Bounds] = field(default_factory=dict)
+    _kept: dict[Changes, _Kept] = field(default_factory=dict)
 
     def identity(self, name: TableName) -> str | None:
         """The table's id."""
@@ -97,12 +105,13 @@ class SparkStates:
 
     @contextmanager
     def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
-        """The newest record of each key of a stretch, kept in Spark's cache while the body runs."""
+        """The newest record of each key of a stretch, kept while the body runs: by Spark's cache, where they are many."""
         with spark_errors(stretch.topic):
-            found = self._changes(stretch, rules)
+            found, local = self._changes(stretch, rules)
+            newest = _newest(found, rules)
+            frame = _here(newest) if local else newest.persist()
             keys = key_columns(rules)
             missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
-            frame = _newest(found, rules).persist()
             bounded = [
                 key for key in keys if isinstance(found.schema[key].dataType, StringType | LongType | IntegerType)
             ]
@@ -121,16 +130,14 @@ class SparkStates:
             changes = Changes(
                 stretch, counted["keys"], counted["deleted"], counted["keyless"], counted["example"] or ""
             )
-            self._frames[changes] = frame.where(~missing)
             ends = list(counted)[-2 * len(bounded) :] if changes.keys else []
-            self._bounds[changes] = {
-                key: pair for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=False)
-            }
+            bounds = {key: pair for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=False)}
+            self._kept[changes] = _Kept(frame.where(~missing) if changes.keyless else frame, bounds, local)
             yield changes
         finally:
-            self._frames = {one: kept for one, kept in self._frames.items() if one.stretch != stretch}
-            self._bounds = {one: kept for one, kept in self._bounds.items() if one.stretch != stretch}
-            frame.unpersist()
+            self._kept = {one: kept for one, kept in self._kept.items() if one.stretch != stretch}
+            if not local:
+                frame.unpersist()
 
     def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
         """Notes the deleted keys of the changes, where they are newer than what is noted; forgets what was noted too long ago."""
@@ -141,7 +148,7 @@ class SparkStates:
             if table is None:
                 create_state_table(self.spark, beside, frame, self.format, note="")
                 return
-            table.merge(frame, key_columns(rules))
+            table.add(frame, f"{same(key_columns(rules))} AND NOT {newer(frame.columns)}")
             table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
@@ -151,7 +158,8 @@ class SparkStates:
             if table is None:
                 raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
             source = _fitted(self._living(name, changes, rules), table.frame().schema, name, rules.mode, table)
-            table.merge(source, key_columns(rules), transaction, self._bounds[changes])
+            kept = self._kept[changes]
+            table.merge(source, key_columns(rules), transaction, kept.bounds, repeatable=kept.local)
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
         """Makes the tables of these changes alone, that of the deleted keys first. What a table is otherwise, it stays."""
@@ -159,7 +167,7 @@ class SparkStates:
         with spark_errors(beside):
             self._put(beside, self._deleted(changes, rules, now_ms), note)
         with spark_errors(name):
-            self._put(name, self._frames[changes].where("NOT _deleted").drop("_deleted"), note)
+            self._put(name, self._kept[changes].frame.where("NOT _deleted").drop("_deleted"), note)
 
     def _put(self, name: TableName, frame: DataFrame, note: str) -> None:
         table = self._table(name)
@@ -179,7 +187,7 @@ class SparkStates:
                 raise TableRefused(f"There is no table {name}. A merge makes it: kafka-s3 state run.")
             there, keys = table.frame(), key_columns(rules)
             said = _fitted(
-                self._frames[changes].where("NOT _deleted").drop("_deleted"), there.schema, name, rules.mode, table
+                self._kept[changes].frame.where("NOT _deleted").drop("_deleted"), there.schema, name, rules.mode, table
             )
             said = said.select(*(F.col(quoted(one)) for one in there.columns))
             sides = {side: _digests(frame, keys) for side, frame in (("table", there), ("log", said))}
@@ -198,36 +206,33 @@ class SparkStates:
 
     def _living(self, name: TableName, changes: Changes, rules: StateRules) -> DataFrame:
         """The changes without the records that are older than the deletion of their key."""
-        frame, keys = self._frames[changes], key_columns(rules)
+        kept, keys = self._kept[changes], key_columns(rules)
         deleted = self._table(deletions_of(name))
         if deleted is None:
-            return frame
-        known = deleted.frame().select(*map(quoted, keys), *places(frame.columns)).alias("d")
-        on = f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(frame.columns, than='d')}"
-        return frame.alias("s").join(known, F.expr(on), "left_anti")
+            return kept.frame
+        known = deleted.frame().select(*map(quoted, keys), *places(kept.frame.columns)).alias("d")
+        on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(kept.frame.columns, than='d')}")
+        if not kept.local:
+            return kept.frame.alias("s").join(known, on, "left_anti")
+        late = _here(kept.frame.alias("s").join(known, on, "left_semi").select(*map(quoted, keys)))
+        return kept.frame if late.isEmpty() else kept.frame.join(late, keys, "left_anti")
 
     def _deleted(self, changes: Changes, rules: StateRules, now_ms: int) -> DataFrame:
-        frame = self._frames[changes].where("_deleted")
+        frame = self._kept[changes].frame.where("_deleted")
         noted = F.lit(_time(now_ms)).alias("_deleted_at")
         return frame.select(*map(quoted, key_columns(rules)), *places(frame.columns), noted)
 
-    def _changes(self, stretch: StateStretch, rules: StateRules) -> DataFrame:
-        """All records of a stretch, with the columns of a state table and `_deleted`."""
-        options: dict[str, str | int | bool] = {
-            "topic": stretch.topic,
-            "sinceEntry": stretch.first,
-            "untilEntry": stretch.last,
-            "withMetadata": True,
-        }
+    def _changes(self, stretch: StateStretch, rules: StateRules) -> tuple[DataFrame, bool]:
+        """All records of a stretch, with the columns of a state table and `_deleted`; and whether they are here."""
         wanted = WantedRecords(stretch.topic, stretch.first, stretch.last)
-        own = record_columns(self.location, wanted)
-        records = self.spark.read.format(register(self.spark, self.location)).options(**options).load()
+        records, local = records_of_entries(self.spark, self.location, wanted)
+        own = records.schema
         if FIELD not in own.fieldNames():
             raise TableRefused(
                 f"Entries {stretch.first} to {stretch.last} hold records of {stretch.topic} without {FIELD}: they were written before "
                 "record.metadata.enable, so that their order is not known. Begin a new sink, or restore the topic and sink it again."
             )
-        return records.select(*self._columns(own, rules))
+        return records.select(*self._columns(own, rules)), local
 
     def _columns(self, own: StructType, rules: StateRules) -> Iterator[Column]:
         keys = [self._key(term, own) for term in rules.key]
@@ -281,6 +286,11 @@ def _newest(records: DataFrame, rules: StateRules) -> DataFrame:
     return ranked.where("_rank = 1").drop("_rank")
 
 
+def _here(frame: DataFrame) -> DataFrame:
+    """The rows of a frame, as they are now."""
+    return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema)
+
+
 def _path(path: Sequence[str]) -> str:
     return ".".join(map(quoted, path))
 
@@ -307,7 +317,7 @@ def _orderable(own: StructType, path: Path) -> Column:
         return F.lit(None).cast("long")
     if isinstance(kind, StructType | ArrayType | MapType):
         raise TableRefused(
-            f"{'.'.join(path)} (state.order.by) is no single value. Name a field with a number, a time or a text."
+            f"{'.'.join(path)} (state.order.by) is not a single value. Name a field with a number, a time or a text."
         )
     column = F.col(_path(path))
     return column.cast("long") if isinstance(kind, ByteType | ShortType | IntegerType | LongType) else column

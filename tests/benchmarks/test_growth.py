@@ -103,7 +103,7 @@ def configuration(memory: int) -> dict[str, str]:
 
 
 def batches(directories: int, bad_every: int) -> Iterator[pa.RecordBatch]:
-    """Orders with a shelf, every so many one that is no JSON."""
+    """Orders with a shelf, every so many one that is not JSON."""
     for first in range(0, DIRECTORY_RECORDS, BATCH):
         numbers = np.arange(first, min(first + BATCH, DIRECTORY_RECORDS))
         texts = [b'%s,"shelf":%d}' % (value(n)[:-1], n * 7919 % directories) for n in numbers.tolist()]

@@ -164,7 +164,7 @@ def postponed_report(wanted: Assignment) -> TaskReport:
 
 
 def damage_report(wanted: Assignment, offset: int, damage: str) -> TaskReport:
-    """The report of a task that met something in Kafka that is no record: nothing was done."""
+    """The report of a task that met something in Kafka that is not a record: nothing was done."""
     return replace(_untouched_report(wanted), damaged=offset, damage=damage)
 
 

@@ -1,7 +1,7 @@
 """Keeps states on a Spark with executors of its own (`local-cluster`), to be killed: python -m tests.services.state.keeper FOLDER
 
 Each line that it reads is a configuration's path, whose topic it brings up to date; then it says so. Its tables lie in FOLDER/warehouse,
-where the next one finds them, as in a catalog that outlives Spark.
+where the next one finds them, as in a catalog that outlives Spark. With every other line records are read by Spark's tasks.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.model.errors import TableError
@@ -60,7 +62,11 @@ def main(folder: Path) -> None:
     spark = cluster(folder)
     register(spark, folder)
     print("ready", flush=True)
-    for line in sys.stdin:
+    patch = pytest.MonkeyPatch()
+    for number, line in enumerate(sys.stdin):
+        patch.undo()
+        if number % 2:
+            patch.setattr("kafka_s3.spark.LOCAL_RECORDS", 0)
         settings = resolved(load(Path(line.strip())))
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {settings.text('state.table').partition('.')[0]}")
         with closing(opened_states(settings, warn=print)) as states:

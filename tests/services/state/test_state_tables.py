@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from kafka_s3.cli.state import state
 from kafka_s3.model.errors import TableRefused
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.spark import WantedRecords, records_of_entries
 from tests.services.state.spark_state_world import SparkStateWorld, run_at_random
 from tests.support.state_world import KeyedRecord
 
@@ -50,8 +51,9 @@ def test_a_table_holds_the_newest_value_of_every_key(world_of: MakeWorld, seed: 
 
 
 def test_an_entry_is_merged_once_and_check_names_the_first_key_that_differs(
-    world_of: MakeWorld, tmp_path: Path
+    world_of: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("kafka_s3.spark.LOCAL_RECORDS", 2)  # so that Spark's tasks read more
     world = world_of(**{"flush.size": "1"})
     app = typer.Typer()
     app.add_typer(state, name="state")
@@ -80,6 +82,32 @@ def test_an_entry_is_merged_once_and_check_names_the_first_key_that_differs(
     assert run("rebuild")[0] == 0
     assert world.rows() == {"a": 0, "b": 7}
     assert run("check")[0] == 0
+
+
+@pytest.fixture
+def another_zone(spark: SparkSession) -> Iterator[None]:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+@pytest.mark.usefixtures("another_zone")
+def test_few_records_are_read_by_the_driver_and_are_the_same(
+    world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of(**{"flush.size": "2"})
+    values = ({"id": n, "price": n / 4, "in": {"lines": [{"sku": "x", "n": n}]}, "ok": n > 2} for n in range(4))
+    world.values(*values)
+    wanted = WantedRecords("orders", 0, world.log().state.version)
+    location = world.tables.tables.location
+    here, local = records_of_entries(world.spark, location, wanted)
+    monkeypatch.setattr("kafka_s3.spark.LOCAL_RECORDS", 3)
+    by_tasks, few = records_of_entries(world.spark, location, wanted)
+    assert (local, few) == (True, False)
+    assert here.schema == by_tasks.schema
+    assert here.orderBy("id").collect() == by_tasks.orderBy("id").collect()
+    assert here.count() == 4
 
 
 @pytest.mark.nightly

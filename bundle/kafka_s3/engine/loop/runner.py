@@ -89,7 +89,7 @@ def run_available_now(
     close: Reason | None = None,
     channel: CommandChannel = UNATTENDED,
 ) -> None:
-    """Works off everything up to the heads of start time and returns; with `close` the open tail is closed too.
+    """Processes everything up to the heads of start time and returns; with `close` the open tail is closed too.
 
     A sink that is paused does nothing, and returns between two commits when it is paused meanwhile. The rest as `run_continuously`.
     """

@@ -1,7 +1,7 @@
 """How does a sink run? The loop, and the life of a round from top to bottom.
 
 A *poll* asks the brokers where the logs of all topic-partitions end. What is due then is read in *waves*: as many assignments as
-`tasks.max` tasks work off at a time. A *round* is a wave's way into the bucket (several rounds, where a wave has very many files):
+`tasks.max` tasks process at a time. A *round* is a wave's way into the bucket (several rounds, where a wave has very many files):
 
 1. plan: which topic-partitions can close a file now, and which offsets are read for that (`planner`);
 2. read: tasks write files and report them; nothing of it is visible yet (`Source`);

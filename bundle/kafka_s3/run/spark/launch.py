@@ -207,7 +207,7 @@ class SparkCatalog:
         except AnalysisException as error:
             if "DELTA_MISSING_DELTA_TABLE" not in str(error) and "is not a Delta table" not in str(error):
                 raise
-            raise TableRefused(f"{name} is no Delta table. Set another delta.table.name.") from error
+            raise TableRefused(f"{name} is not a Delta table. Set another delta.table.name.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,7 +560,9 @@ class ReaderChoice:
             self._check_driver(topic_partition, failure)
             failure = self._failure(topic_partition)  # it may have been over by the time that the driver asked
         if failure is None:
-            self._decided(f"kafka.reader={KafkaReader.TASKS}", f"a task of Spark reached {topic_partition} by itself.")
+            self._decided(
+                f"kafka.reader={KafkaReader.TASKS}", f"a Spark task read {topic_partition} from Kafka directly."
+            )
             return self._tasks
         self._decided(
             f"kafka.reader={KafkaReader.SPARK}",

@@ -1,7 +1,7 @@
 """How does Spark change the rows of a state table in one transaction? By delta-spark's `DeltaTable.merge`; those of Iceberg's by `MERGE`.
 
-A source has a row a key, with the columns of the target. Rows are changed by newer ones alone (`newer`). Where the source has the column
-`_deleted`, it says which keys go.
+A source has a row a key, with the columns of the target and `_deleted`, which says which keys go. Rows are changed by newer ones alone
+(`newer`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import reduce
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.errors import AnalysisException
@@ -42,9 +41,10 @@ COPY_ON_WRITE: Final = {f"write.{kind}.mode": "copy-on-write" for kind in ("merg
 
 Bounds = Mapping[str, tuple[Any, Any]]
 """The least and the greatest value of key columns."""
-NO_BOUNDS: Final[Bounds] = MappingProxyType({})
 HASH_JOIN: Final = {"spark.sql.join.preferSortMergeJoin": "false"}
 """Where the source is small, the rows of all files that are rewritten need not be sorted to be joined with it. Spark looks at its size."""
+AS_IT_IS: Final = {f"{SETTING}merge.materializeSource": "none"}
+"""Delta copies a source that it does not know to be the same whenever it is read."""
 
 
 class TableFormat(StrEnum):
@@ -70,12 +70,16 @@ class StateTable(Protocol):
         ...
 
     def merge(
-        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, repeatable: bool
     ) -> None:
         """Changes, deletes and adds rows, unless the table has that version of the application, or a later one. Columns may be new.
 
-        All keys of the source are within the bounds.
+        All keys of the source are within the bounds. A repeatable source has the same rows whenever it is read.
         """
+        ...
+
+    def add(self, rows: DataFrame, unless: str) -> None:
+        """Adds those of the rows `s` for which no row `t` meets the condition."""
         ...
 
     def forget(self, column: str, before: datetime) -> None:
@@ -126,9 +130,12 @@ def places(columns: Sequence[str]) -> list[str]:
 
 
 def newer(columns: Sequence[str], *, than: str = "t") -> str:
-    """Whether the source is newer than a row: structs compare member by member, and null is the smallest."""
-    mine, others = (", ".join(f"{side}.{name}" for name in places(columns)) for side in ("s", than))
-    return f"struct({mine}) > struct({others})"
+    """Whether the source is newer than a row; null is the smallest. Member by member: a comparison of structs costs a row much more."""
+    found = "false"
+    for name in map(quoted, reversed(places(columns))):
+        mine, other = f"s.{name}", f"{than}.{name}"
+        found = f"({mine} IS NOT NULL AND ({other} IS NULL OR {mine} > {other}) OR {mine} <=> {other} AND {found})"
+    return found
 
 
 def same(keys: Sequence[str], *, other: str = "t") -> str:
@@ -199,29 +206,31 @@ class DeltaStateTable:
         return bool((detail["properties"] or {}).get(WIDENING, "false") == "true")
 
     def merge(
-        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, repeatable: bool
     ) -> None:
         """Delta takes application, version and note of a merge from the session's settings, and skips files by the bounds of the keys."""
-        deletes = "_deleted" in source.columns
         values: dict[str, Any] = {quoted(one): f"s.{quoted(one)}" for one in source.columns if one != "_deleted"}
-        is_newer, lives = newer(source.columns), "NOT s._deleted" if deletes else "true"
+        is_newer = newer(source.columns)
         within = (F.col(f"t.{quoted(key)}").between(*map(F.lit, ends)) for key, ends in bounds.items())
         on = reduce(lambda a, b: a & b, within, F.expr(same(keys)))
         merging = self.table.alias("t").merge(source.alias("s"), on).withSchemaEvolution()
-        if deletes:
-            merging = merging.whenMatchedDelete(f"s._deleted AND {is_newer}")
-        merging = merging.whenMatchedUpdate(f"{lives} AND {is_newer}", set=values)
-        merging = merging.whenNotMatchedInsert(lives, values=values)
-        wanted = HASH_JOIN
-        if transaction is not None:
-            wanted = {
-                **HASH_JOIN,
-                f"{SETTING}write.txnAppId": transaction.app,
-                f"{SETTING}write.txnVersion": str(transaction.version),
-                f"{SETTING}commitInfo.userMetadata": transaction.note,
-            }
+        merging = merging.whenMatchedDelete(f"s._deleted AND {is_newer}")
+        merging = merging.whenMatchedUpdate(f"NOT s._deleted AND {is_newer}", set=values)
+        merging = merging.whenNotMatchedInsert("NOT s._deleted", values=values)
+        wanted = {
+            **HASH_JOIN,
+            **(AS_IT_IS if repeatable else {}),
+            f"{SETTING}write.txnAppId": transaction.app,
+            f"{SETTING}write.txnVersion": str(transaction.version),
+            f"{SETTING}commitInfo.userMetadata": transaction.note,
+        }
         with _set(self.spark, wanted):
             merging.execute()
+
+    def add(self, rows: DataFrame, unless: str) -> None:
+        """See `StateTable`."""
+        adding = self.table.alias("t").merge(rows.alias("s"), F.expr(unless)).withSchemaEvolution()
+        adding.whenNotMatchedInsertAll().execute()
 
     def forget(self, column: str, before: datetime) -> None:
         """See `StateTable`."""
@@ -255,32 +264,42 @@ class IcebergStateTable:
         return True
 
     def merge(
-        self, source: DataFrame, keys: Sequence[str], transaction: Transaction | None = None, bounds: Bounds = NO_BOUNDS
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, repeatable: bool
     ) -> None:
         """By a statement, since Iceberg has no other way for rows that are deleted and changed together."""
-        if transaction is not None and self._has(transaction):
+        if self._has(transaction):
             return
-        self._add_columns(source)
-        deletes = "_deleted" in source.columns
         own = [one for one in source.columns if one != "_deleted"]
-        is_newer, lives = newer(source.columns), "NOT s._deleted AND " if deletes else ""
-        view = f"kafka_s3_state_{uuid.uuid4().hex}"
-        columns = self.frame().columns
-        statement = (
-            f"MERGE INTO {self.name.sql} t USING {view} s ON {same(keys)} "
-            + (f"WHEN MATCHED AND s._deleted AND {is_newer} THEN DELETE " if deletes else "")
-            + f"WHEN MATCHED AND {lives}{is_newer} THEN UPDATE SET {', '.join(f't.{quoted(one)} = s.{quoted(one)}' for one in own)} "
-            + f"WHEN NOT MATCHED {'AND NOT s._deleted ' if deletes else ''}THEN INSERT ({', '.join(map(quoted, columns))}) "
-            + f"VALUES ({', '.join(f's.{quoted(one)}' if one in own else 'NULL' for one in columns)})"
+        is_newer = newer(source.columns)
+        self._merge(
+            source,
+            same(keys),
+            f"WHEN MATCHED AND s._deleted AND {is_newer} THEN DELETE "
+            f"WHEN MATCHED AND NOT s._deleted AND {is_newer} THEN UPDATE SET "
+            + ", ".join(f"t.{quoted(one)} = s.{quoted(one)}" for one in own)
+            + " WHEN NOT MATCHED AND NOT s._deleted",
         )
+        self._put_properties({f"{OWN}.app": transaction.app, f"{OWN}.entry": str(transaction.version)})
+
+    def add(self, rows: DataFrame, unless: str) -> None:
+        """See `StateTable`."""
+        self._merge(rows, unless, "WHEN NOT MATCHED")
+
+    def _merge(self, source: DataFrame, on: str, clauses: str) -> None:
+        """A `MERGE` whose last clause adds rows."""
+        self._add_columns(source)
+        columns = self.frame().columns
+        values = (f"s.{quoted(one)}" if one in source.columns else "NULL" for one in columns)
+        view = f"kafka_s3_state_{uuid.uuid4().hex}"
         source.createOrReplaceTempView(view)
         try:
             with _set(self.spark, HASH_JOIN):
-                self.spark.sql(statement)
+                self.spark.sql(
+                    f"MERGE INTO {self.name.sql} t USING {view} s ON {on} {clauses} "
+                    f"THEN INSERT ({', '.join(map(quoted, columns))}) VALUES ({', '.join(values)})"
+                )
         finally:
             self.spark.catalog.dropTempView(view)
-        if transaction is not None:
-            self._put_properties({f"{OWN}.app": transaction.app, f"{OWN}.entry": str(transaction.version)})
 
     def forget(self, column: str, before: datetime) -> None:
         """See `StateTable`."""

@@ -54,7 +54,7 @@ def world_of_two(**config: str) -> World:
 
 
 def spoil(world: World, tp: TopicPartition = FIRST, offset: int = 3) -> None:
-    """A record that is no JSON."""
+    """A record that is not JSON."""
     world.kafka.add(tp, MemoryRecord(offset, START_MS, None, b"{oops"))
 
 
