@@ -29,7 +29,7 @@ from tests.unit.engine.loop.test_rewrites_interleaved import (
 )
 
 __all__ = ["one_at_a_time", "one_request_at_a_time"]
-SOME, MANY, CHUNK = 8, 608, 100
+SOME, MANY, CHUNK = 4, 604, 100
 SEEDS = range(int(os.environ.get("KAFKA_S3_SEEDS", SOME)))
 
 

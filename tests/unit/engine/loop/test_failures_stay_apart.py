@@ -60,7 +60,7 @@ FEW = 2 * FLUSH
 """What a task reads at most, in some of the schedules."""
 PART_BYTES = 20
 ROUNDS = 8
-SOME, MANY, CHUNK = 16, 5_016, 250
+SOME, MANY, CHUNK = 8, 5_008, 250
 STORE_VERBS = (Verb.CREATE_UPLOAD, Verb.UPLOAD_PART, Verb.COMPLETE_UPLOAD, Verb.PUT, Verb.ABORT_UPLOAD, Verb.DELETE)
 READ_ERRORS: tuple[Callable[[str], SinkError], ...] = (
     KafkaUnavailable, RegistryUnavailable, EngineDied, TaskTimedOut,

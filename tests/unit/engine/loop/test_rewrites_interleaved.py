@@ -26,7 +26,7 @@ from tests.support.memory_world import rows
 from tests.unit.engine.loop.test_interleavings import GOOD, PARTITIONS, Case, one_at_a_time, settings_with
 
 __all__ = ["one_at_a_time"]
-SOME, MANY, CHUNK = 8, 608, 100
+SOME, MANY, CHUNK = 4, 604, 100
 GRACE_MS = 3_600_000
 SEEDS = range(int(os.environ.get("KAFKA_S3_SEEDS", SOME)))
 

@@ -451,7 +451,9 @@ CASES = {
 
 
 @pytest.mark.skipif(not CASES, reason="There are no conformance cases where CONFORMANCE_DIR says.")
-@pytest.mark.parametrize("name", CASES or ["none"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly if n % 4 else ()) for n, name in enumerate(CASES or ["none"])]
+)
 def test_every_conformance_case_is_clean_unless_its_bucket_is_damaged(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
