@@ -22,7 +22,7 @@ from kafka_s3.connect.naming.keys import (
     slices_of_rewritten,
 )
 from kafka_s3.engine.log.committed import committed_files
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, WaitingFile, read_entry
 from kafka_s3.engine.log.fold import checkpoint_json, live_objects, read_checkpoint
 from kafka_s3.engine.log.history import entries_of, tables_of, without_upload_ids
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges
@@ -223,6 +223,9 @@ def test_entries_checkpoints_and_tables_say_it_in_a_form_that_earlier_versions_r
     content = checkpoint_json(log.state, log.last)
     assert json.loads(content)["format"] == 4
     assert read_checkpoint(content, key="c")[0] == log.state
+    waits = log.new_entry(EntryKind.EPOCH, waiting=(WaitingFile(entry.version, entry.files[0]),))
+    assert json.loads(waits.to_json())["format"] == 4
+    assert read_entry(waits.to_json(), key="e") == waits
     plain = filled()
     (entry,) = compaction(plain).run(CompactionRules(TARGET, plain.now))
     assert json.loads(entry.to_json())["format"] == 3, "nothing new is said"
