@@ -35,8 +35,8 @@ SETTING: Final = "spark.databricks.delta."
 SUMMARY: Final = "snapshot-property."
 OWN: Final = "kafka-s3.state"
 """How properties of Iceberg tables begin that are ours."""
-MERGE_ON_READ: Final = {"delta.enableDeletionVectors": "true", "delta.autoOptimize.autoCompact": "true"}
-"""A merge then writes the changed rows alone, and Delta puts small files together where there are many."""
+MERGE_ON_READ: Final = {"delta.enableDeletionVectors": "true"}
+"""A merge then writes the changed rows alone."""
 COPY_ON_WRITE: Final = {f"write.{kind}.mode": "copy-on-write" for kind in ("merge", "update", "delete")}
 """Many readers know no files of deletions."""
 
