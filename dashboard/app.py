@@ -83,14 +83,14 @@ def _all_sinks(variables: resources.Variables, pages: list[Any]) -> None:
         st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
         st.title(fleet.TITLE, anchor=False)
     controls.keep()
-    st.fragment(lambda: _draw_all(variables, pages[1]), run_every=every_s, key=fleet.TABLE)()
+    st.fragment(lambda: _draw_all(variables, pages[1], every_s), run_every=every_s, key=fleet.TABLE)()
 
 
-def _draw_all(variables: resources.Variables, sink_page: Any) -> None:
+def _draw_all(variables: resources.Variables, sink_page: Any, every_s: float | None) -> None:
     try:
         with PAGES_FIRST.drawing():
             parts.begin_export()
-            fleet.render(variables, sink_page)
+            fleet.render(variables, sink_page, every_s)
             if not fleet.on_wall():
                 parts.export("sinks")
     except SinkError as error:
@@ -159,7 +159,7 @@ def _admitted(variables: Mapping[str, str]) -> bool:
             icon=":material/lock:",
         )
         st.markdown(
-            "Write it into `.streamlit/secrets.toml` where the dashboard is started: docs/dashboard.md has an example."
+            "Write it into `.streamlit/secrets.toml` where the dashboard is started: docs/dashboard-access.md has an example."
         )
         return False
     if st.user.is_logged_in:

@@ -21,7 +21,10 @@ from kafka_s3.ops.sweep import duration_ms
 def compact(settings: Settings, given: Namespace) -> bool:
     """Compacts what one sink wrote, or says what that would do; a sink that cannot be compacted is named and left."""
     rules = CompactionRules(
-        given.target_mib << 20, now_ms() - duration_ms(given.older_than), sort_by=settings.names("compact.sort.by")
+        given.target_mib << 20,
+        now_ms() - duration_ms(given.older_than),
+        sort_by=settings.names("compact.sort.by"),
+        across=settings.flag("compact.across.partitions"),
     )
     try:
         check_compactable(settings)

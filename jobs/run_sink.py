@@ -33,7 +33,7 @@ from kafka_s3.state import states_on_spark
 
 
 def main(given: Namespace) -> int:
-    """Runs the sink until SIGTERM, or with --available-now until what is in Kafka now is worked off; of a folder, all side by side."""
+    """Runs the sink until SIGTERM, or with --available-now until what is in Kafka now is processed; of a folder, all side by side."""
     log_to_stderr(given.log_format, verbosity=given.verbose)
     # every problem of a configuration at once; secrets are looked up here
     sinks = [job_settings(path, given) for path in configurations(given.config)]
@@ -51,7 +51,7 @@ if __name__ == "__main__":
     parser = job_parser(
         __doc__, config="The sink's configuration (Connect JSON or .properties), or a folder with several."
     )
-    parser.add_argument("--available-now", action="store_true", help="Work off what is in Kafka now, then end.")
+    parser.add_argument("--available-now", action="store_true", help="Process what is in Kafka now, then end.")
     parser.add_argument("--flush", action="store_true", help="With --available-now: close the files still open.")
     parser.add_argument("--log-format", type=LogFormat, choices=list(LogFormat), default=LogFormat.TEXT)
     parser.add_argument("-v", "--verbose", action="count", default=0, help="Log what the sink does; -vv also why.")

@@ -40,12 +40,16 @@ hypothesis.settings.load_profile("kafka-s3")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What is imported and collected stays to the end: nobody looks for garbage among it, neither now nor while tests run."""
+    """What is imported and collected stays to the end: nobody looks for garbage among it, neither now nor while tests run.
+
+    Looks are seldom, too: they took a tenth of the unit tests' time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
 
 

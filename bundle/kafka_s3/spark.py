@@ -17,13 +17,14 @@ import json
 import os
 import pickle
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
-from itertools import islice
+from itertools import groupby, islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
@@ -283,12 +284,12 @@ def last_wanted(log: CommitLog, wanted: WantedRecords) -> int:
     topics = sorted({tp.topic for tp in log.state.progress} | set(log.state.topic_ids))
     if wanted.topic not in topics:
         raise _problem(
-            "topic", wanted.topic, "is no topic of this sink's log.", f"It has {', '.join(topics) or 'none yet'}."
+            "topic", wanted.topic, "is not a topic of this sink's log.", f"It has {', '.join(topics) or 'none yet'}."
         )
     for name, version, most in (("since_entry", wanted.since, end + 1), ("until_entry", wanted.until, end)):
         if version is not None and not 0 <= version <= most:
             raise _problem(
-                name, str(version), f"is no entry that can be read: {_extent(log, end)}", "Choose one of these."
+                name, str(version), f"is not an entry that can be read: {_extent(log, end)}", "Choose one of these."
             )
     if wanted.until is not None and wanted.as_of is not None:
         raise _problem("as_of", str(wanted.as_of), "and until_entry both say where to end.", "Give one of them.")
@@ -441,7 +442,7 @@ class KafkaS3(DataSource):
         own = {name.lower(): name for name in OPTIONS}
         for name in options:
             if name.lower() not in own:
-                raise _problem(name, options[name], "is no option of this source.", f"Known: {', '.join(OPTIONS)}.")
+                raise _problem(name, options[name], "is not an option of this source.", f"Known: {', '.join(OPTIONS)}.")
         self._options = {name.lower(): text for name, text in options.items()}
         self._location = self.given or self._named_location()
         self._wanted = self._wishes()
@@ -652,7 +653,7 @@ class CommittedStream(DataSourceStreamReader):
                 raise _problem("startingTime", start.time.isoformat(), rule, "startingEntry=now begins now.")
             return last_committed_by(log, start.time - timedelta(microseconds=1), until=end) + 1
         if start.entry is not None and start.entry > end + 1:
-            rule = f"is no entry that a stream can begin with: {_extent(log, end)}"
+            rule = f"is not an entry that a stream can begin with: {_extent(log, end)}"
             raise _problem("startingEntry", str(start.entry), rule, f"{end + 1} is the next one.")
         return start.entry or 0
 
@@ -729,8 +730,8 @@ class Rows:
         """The rows of a part, as batches with exactly the columns of the schema. Raises ObjectUnreadable, StorageError, LogDamaged."""
         if not isinstance(part, Part):
             return
-        for one in part.files:
-            yield from self._records(one)
+        for _, slices in groupby(part.files, lambda one: one.facts.key):
+            yield from self._records(tuple(slices))
         for letter in part.letters:
             filed = letters_of(self.location.store, letter, part.settled)
             while some := list(islice(filed, LETTERS_AT_ONCE)):
@@ -740,39 +741,45 @@ class Rows:
     def _has_keys(self) -> bool:
         return KEY in self.schema.names
 
-    def _records(self, one: CommittedFile) -> Iterator[pa.RecordBatch]:
-        target, file = arrow_schema(self.schema), one.facts
-        columns = FileColumns(one, target)
-        keys = self._keys(one) if self._has_keys else iter(())
-        count = 0
+    def _records(self, slices: Sequence[CommittedFile]) -> Iterator[pa.RecordBatch]:
+        """The rows of one object that count: of some of its slices, in their order."""
+        target, one = arrow_schema(self.schema), slices[0]
+        each = [FileColumns(some, target) for some in slices]
+        columns = max(each, key=lambda some: len(some.of_records))
+        keys, keys_at = self._keys(one) if self._has_keys else iter(()), 0
+        count, wanted = 0, _records_of_object(one)
         for batch in self._values(one, columns):
-            wanted = batch[: max(one.rows - count, 0)]
-            if len(wanted):
-                yield columns.complete(wanted, count, keys)
+            for some, own in zip(slices, each, strict=True):
+                first = _first_row(some)
+                begin, end = max(first, count), min(first + some.rows, count + len(batch))
+                if begin < end:
+                    deque(islice(keys, begin - keys_at), maxlen=0)
+                    yield own.complete(batch[begin - count : end - count], begin - first, keys)
+                    keys_at = end
             count += len(batch)
-        if count != file.records:
+        if count != wanted:
             raise ObjectUnreadable(
-                f"{file.key} holds {count:,} records, and entry {one.entry} of the log counts {file.records:,}. It was written over since: "
+                f"{one.facts.key} holds {count:,} records, and entry {one.entry} of the log counts {wanted:,}. It was written over since: "
                 "a later entry names it again, or somebody else did. kafka-s3 verify says which."
             )
 
     def _values(self, one: CommittedFile, columns: FileColumns) -> Iterator[pa.RecordBatch]:
+        records = _records_of_object(one)
         if one.values is None:  # tombstones
-            for at in range(0, one.facts.records, TOMBSTONES_AT_ONCE):
-                yield columns.nulls(min(TOMBSTONES_AT_ONCE, one.facts.records - at))
+            for at in range(0, records, TOMBSTONES_AT_ONCE):
+                yield columns.nulls(min(TOMBSTONES_AT_ONCE, records - at))
             return
         wanted = Columns(columns.of_records, self.others, columns.directories)
         form = Bytes(self.location.reading.separator, self.location.reading.framing)
-        yield from record_batches(
-            self.location.store, _stored(one.values), wanted, records=one.values.records, form=form
-        )
+        yield from record_batches(self.location.store, _stored(one.values), wanted, records=records, form=form)
 
     def _keys(self, one: CommittedFile) -> Iterator[bytes | None]:
-        """The keys of a file's records, by their positions; nulls where it has none."""
+        """The keys of an object's records, by their positions; nulls where it has none."""
         role, file = (Role.KEY, one.keys) if one.keys is not None else (Role.VALUE, one.values)
+        records = _records_of_object(one)
         if file is None or (role is Role.VALUE and file.format != "block_gzip"):
-            return iter([None] * one.facts.records)
-        stored = StoredFile(file.topic_partition, file.first_offset, "", {role: _stored(file)}, file.records)
+            return repeat(None, records)
+        stored = StoredFile(file.topic_partition, file.first_offset, "", {role: _stored(file)}, records)
         return (message.key for message in self.location.reading.messages(self.location.store, stored))
 
     def _letter_batch(self, some: Sequence[FiledLetter]) -> pa.RecordBatch:
@@ -787,6 +794,15 @@ class Rows:
             by_name["_topic"], by_name["_partition"], by_name["_offset"] = (letters.field(n) for n in range(3))
         arrays = [by_name.get(one.name, pa.nulls(len(some), one.type)).cast(one.type) for one in target]
         return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _first_row(one: CommittedFile) -> int:
+    """How many records of its object come before those of a file."""
+    return 0 if one.facts.place is None else one.facts.place[0]
+
+
+def _records_of_object(one: CommittedFile) -> int:
+    return one.facts.records if one.facts.place is None else one.facts.place[1]
 
 
 _UTC: Final[Mapping[str, Any]] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
@@ -822,7 +838,7 @@ class FileColumns:
             "_topic": file.topic, "_partition": file.partition, "_first_offset": file.first_offset,
             "_last_offset": file.last_offset, "_entry": one.entry, "_object": file.key, DEAD_LETTER: None,
         }  # fmt: skip
-        self._first, self._erased = one.first_offset, one.erased
+        self._first, self._erased, self._row = one.first_offset, one.erased, _first_row(one)
         made = {*self._fixed, "_offset", "_row", KEY}
         own = [field for field in target if field.name not in made]
         if self._first is None and "_offset" in target.names and FIELD not in target.names:
@@ -838,7 +854,8 @@ class FileColumns:
     def complete(self, batch: pa.RecordBatch, before: int, keys: Iterator[bytes | None]) -> pa.RecordBatch:
         """A batch with all columns; `before` is how many records come before it."""
         count = len(batch)
-        rows = pa.array(range(before, before + count), pa.int64())
+        begin = self._row + before
+        rows = pa.array(range(begin, begin + count), pa.int64())
         arrays = []
         for column in self._target:
             if column.name in self._fixed:
@@ -870,16 +887,22 @@ class FileColumns:
 
 
 def _shares(files: Sequence[CommittedFile]) -> Iterator[tuple[CommittedFile, ...]]:
-    """Consecutive files, about PART_BYTES together, fewer where there are few; an object counts as what opening it costs at least."""
-    ordered = sorted(files, key=lambda one: (one.facts.topic_partition, one.entry, one.facts.first_offset))
-    costs = [max(one.facts.upload.size, OBJECT_COST) for one in ordered]
+    """Consecutive files, about PART_BYTES together, fewer where there are few; an object counts as what opening it costs at least. All
+    slices of an object are together.
+    """
+    objects: dict[str, list[CommittedFile]] = {}
+    for one in files:
+        objects.setdefault(one.facts.key, []).append(one)
+    slices = [sorted(some, key=_first_row) for some in objects.values()]
+    slices.sort(key=lambda some: (some[0].facts.topic_partition, some[0].entry, some[0].facts.first_offset))
+    costs = [max(some[0].facts.upload.size, OBJECT_COST) for some in slices]
     most = min(PART_BYTES, max(OBJECT_COST, sum(costs) // PARTS))
     some, size = list[CommittedFile](), 0
-    for one, cost in zip(ordered, costs, strict=True):
+    for own, cost in zip(slices, costs, strict=True):
         if some and size + cost > most:
             yield tuple(some)
             some, size = [], 0
-        some.append(one)
+        some += own
         size += cost
     if some:
         yield tuple(some)

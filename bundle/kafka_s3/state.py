@@ -322,7 +322,7 @@ def _orderable(own: StructType, path: Path) -> Column:
         return F.lit(None).cast("long")
     if isinstance(kind, StructType | ArrayType | MapType):
         raise TableRefused(
-            f"{'.'.join(path)} (state.order.by) is no single value. Name a field with a number, a time or a text."
+            f"{'.'.join(path)} (state.order.by) is not a single value. Name a field with a number, a time or a text."
         )
     column = F.col(_path(path))
     return column.cast("long") if isinstance(kind, ByteType | ShortType | IntegerType | LongType) else column

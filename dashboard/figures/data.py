@@ -87,7 +87,7 @@ def topics_in(frames: Frames) -> list[str]:
 
 
 def local(times_ms: pd.Series, zone: str) -> pd.Series:
-    """Epoch ms as times of a zone; NO_TIME is no time, nor is one beyond the calendar (of a producer that counts in nanoseconds)."""
+    """Epoch ms as times of a zone; NO_TIME is not a time, nor is one beyond the calendar (of a producer that counts in nanoseconds)."""
     known = times_ms.where(times_ms != NO_TIME).astype("Int64")
     return pd.to_datetime(known, unit="ms", utc=True, errors="coerce").dt.tz_convert(zone)
 

@@ -255,7 +255,7 @@ def late(files: pd.DataFrame, slots: Slots = slot_of) -> pd.DataFrame:
 
 
 def _starts(encoded: pd.Series, slots: Slots) -> Numbers:
-    """When each row's directory begins, in seconds; not a number where it is no time."""
+    """When each row's directory begins, in seconds; not a number where it is not a time."""
     times = [slots(str(name)) for name in encoded.cat.categories]
     starts = np.array([slot.start.timestamp() if slot else np.nan for slot in times], dtype=float)
     return starts[encoded.cat.codes.to_numpy()] if len(starts) else np.full(len(encoded), np.nan)

@@ -143,7 +143,7 @@ def read_checkpoint(content: bytes, version: int) -> TableFiles | None:
 
 
 def actions_of(content: bytes) -> Iterator[dict[str, Any]]:
-    """The actions of a version; what is no JSON says nothing."""
+    """The actions of a version; what is not a JSON says nothing."""
     for line in content.splitlines():
         try:
             action = json.loads(line)

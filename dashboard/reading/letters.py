@@ -44,8 +44,8 @@ Mask = Callable[[DeadLetter], DeadLetter]
 def mask_of(fields: frozenset[str]) -> Mask:
     """Masks headers whose names say that they are secret, and the values of these fields, at any depth and of any letter case.
 
-    With fields headers of their names are masked, too. What is no JSON object or array cannot be taken apart, so it is hidden as a whole,
-    as are citations and numbers in messages.
+    With fields headers of their names are masked, too. What is not a JSON object or array cannot be taken apart, so it is hidden as a
+    whole, as are citations and numbers in messages.
     """
     names = frozenset(name.casefold() for name in fields)
 

@@ -13,7 +13,8 @@ const HELP = {
   last_commit: "How long ago data was last committed.",
   day: "Records read in each of the last 24 hours.",
 };
-const LARGEST = 30, SMALLEST = 9, SILENT_MS = 15000;
+const LARGEST = 30, SMALLEST = 9;
+const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const WIDE_EM = 86;  // so wide are two sinks side by side
 
 function element(kind, role, classes) {
@@ -122,11 +123,21 @@ function fit(root) {
   fits(Math.max(single, double), double > single);
 }
 
-function age(root, seen) {
-  const silent = Date.now() - root.shownMs;
-  root.classList.toggle("silent", silent > SILENT_MS);
-  write(root.querySelector(".seen"), silent > SILENT_MS
-    ? `The dashboard has not answered for ${Math.round(silent / 1000)} s: what is shown is as it was then.` : seen);
+// As the other pages write durations: below ten of a unit with the next smaller one.
+function duration(ms) {
+  const seconds = Math.floor(ms / 1000), first = UNITS.findIndex(([, size]) => seconds >= size);
+  if (first < 0) return "0 s";
+  const [unit, size] = UNITS[first], count = Math.floor(seconds / size), [smaller, part] = UNITS[first + 1] ?? ["", Infinity];
+  const more = count < 10 ? Math.floor(seconds % size / part) : 0;
+  return more ? `${count} ${unit} ${more} ${smaller}` : `${count} ${unit}`;
+}
+
+// The look grows older in the browser, whatever the pace; silence is what lasts longer than the pace, and nothing where nothing is awaited.
+function age(root) {
+  const {seen, age_ms, silent_ms} = root.look, since = Date.now() - root.shownMs, silent = silent_ms !== null && since > silent_ms;
+  root.classList.toggle("silent", silent);
+  write(root.querySelector(".seen"), silent
+    ? `The dashboard has not answered for ${duration(since)}: what is shown is as it was then.` : `${seen}, seen ${duration(age_ms + since)} ago`);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -141,11 +152,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
   for (const name of [...root.known.keys()]) if (!names.has(name)) root.known.delete(name);
   place(root.querySelector(".look"), data.rows.filter(one => !one.well), root.known);
   place(root.querySelector(".fine"), data.rows.filter(one => one.well), root.known);
-  age(root, data.seen);
+  root.look = data;
+  age(root);
   fit(root);
-  root.seen = data.seen;
   if (!root.clock) {
-    root.clock = setInterval(() => age(root, root.seen), 1000);
+    root.clock = setInterval(() => age(root), 1000);
     root.resized = () => fit(root);
     addEventListener("resize", root.resized);
     root.addEventListener("click", event => {

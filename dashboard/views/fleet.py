@@ -23,6 +23,8 @@ PATH: Final = ""
 KIOSK: Final = "kiosk"
 WALL_S: Final = 5.0
 """How often a wall is refreshed: as often as the bucket is looked at."""
+LATE_S: Final = 10.0
+"""A look that comes this much later than the pace says is one that does not come."""
 TABLE: Final = "fleet"
 MARKUP: Final = """<div class="fleet"><div class="counts" role="list" aria-label="Sinks by state"></div><p class="seen" role="status"></p>
 <div class="table" role="table" aria-label="Sinks of the bucket, the one that needs a look first"><div class="head" role="row"></div>
@@ -49,8 +51,8 @@ def on_wall() -> bool:
     return st.query_params.get(KIOSK, "false").lower() not in ("", "false", "0", "no")
 
 
-def render(variables: resources.Variables, sink_page: Any) -> None:
-    """The page; a click on a row opens `sink_page` with this sink."""
+def render(variables: resources.Variables, sink_page: Any, every_s: float | None) -> None:
+    """The page, which is drawn at this pace; a click on a row opens `sink_page` with this sink."""
     bucket, sight = resources.bucket(variables), resources.watch(variables).ask_fresh(1.0)
     waited = bucket.reader.waiting_s
     if sight.looked_ms and (sight.trouble or waited > SILENT_S):
@@ -60,13 +62,13 @@ def render(variables: resources.Variables, sink_page: Any) -> None:
         states.no_sinks(bucket, sight)
         return
     parts.offer("Sinks of the bucket", fleet(by_urgency(sight.sinks)).drop(columns=["day", "well"]))
-    opened = _table(key=TABLE, data=_document(sight, str(bucket.folder)), on_opened_change=lambda: None).opened
+    opened = _table(key=TABLE, data=_document(sight, str(bucket.folder), every_s), on_opened_change=lambda: None).opened
     if opened:
         st.switch_page(sink_page, query_params={"sink": opened})
 
 
-def _document(sight: Sight, place: str) -> dict[str, Any]:
-    """What the browser draws: one look at all sinks, and how old it is."""
+def _document(sight: Sight, folder: str, every_s: float | None) -> dict[str, Any]:
+    """What the browser draws: one look at all sinks, how old it is, and how long without another one is normal; ms, None for ever."""
     sinks = by_urgency(sight.sinks)
     rows = fleet(sinks).astype(object)
     rows = rows.assign(
@@ -77,7 +79,9 @@ def _document(sight: Sight, place: str) -> dict[str, Any]:
     return {
         "kiosk": on_wall(),
         "counts": [[str(state), number] for state, number in counts(sinks).items()],
-        "seen": printable(f"{len(sinks)} {noun} in {place}, seen {ago(sight.looked_ms, now_ms())}"),
+        "seen": printable(f"{len(sinks)} {noun} in {folder}"),
+        "age_ms": max(now_ms() - sight.looked_ms, 0),
+        "silent_ms": None if every_s is None else int((every_s + LATE_S) * 1000),
         "rows": texts,
     }
 

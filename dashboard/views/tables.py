@@ -287,8 +287,9 @@ def _folder(scene: Scene, table: TableLog, objects: pd.DataFrame, folder: str) -
     if held is not None and found.whole and len(found.keys) > len(held.files):
         st.caption(
             f"{len(found.keys) - len(held.files):,} files of the folder are not in the table: replaced by OPTIMIZE, left out, or not taken "
-            f"yet. Who reads the folder as plain Parquet reads them, too. "
-            f"`kafka-s3 delta maintain {scene.bucket.command(scene.chosen.sink)}` compacts, and deletes what was replaced."
+            "yet. Readers that take the folder as plain Parquet see them, too. "
+            f"`kafka-s3 delta maintain {scene.bucket.command(scene.chosen.sink)}` "
+            "compacts, and deletes what was replaced."
         )
 
 

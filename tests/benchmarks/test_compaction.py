@@ -60,26 +60,28 @@ def avro_object(first: int) -> bytes:
 
 
 @pytest.mark.benchmark
+@pytest.mark.parametrize("partitions", [1, 10])
 @pytest.mark.parametrize(("form", "extension"), [("json", ".json.gz"), ("avro", ".avro")])
-def test_compaction(form: str, extension: str) -> None:
+def test_compaction(form: str, extension: str, partitions: int) -> None:
     store, live = MemoryStore(), []
     for number in range(OBJECTS):
-        first = number * RECORDS
+        at, partition = divmod(number, partitions)
+        first = at * RECORDS
         content = (json_object if form == "json" else avro_object)(first)
-        key = f"topics/orders/partition=0/orders+0+{first:010d}{extension}"
+        key = f"topics/orders/h=10/orders+{partition}+{first:010d}{extension}"
         store.put(key, content)
         upload = Upload(key, "", (), len(content))
         file = DataFile(
             key,
             "orders",
-            0,
+            partition,
             first,
             first + RECORDS - 1,
             RECORDS,
             len(content),
             1,
             1,
-            "partition=0",
+            "h=10",
             "",
             form,
             Reason.FLUSH_SIZE,
@@ -87,7 +89,7 @@ def test_compaction(form: str, extension: str) -> None:
         )
         live.append(LiveObject(file, 1, "2026-01-01T00:00:00.000Z"))
     compactor = compactor_of(settings_of({"flush.size": "1000"}), store)
-    merges = plan_merges(live, CompactionRules(TARGET, 2**62))
+    merges = plan_merges(live, CompactionRules(TARGET, 2**62, across=partitions > 1))
     compactor.merged(
         replace(merges[0], objects={role: some[:2] for role, some in merges[0].objects.items()}), rewrite="0" * 8
     )  # compiled
@@ -100,7 +102,5 @@ def test_compaction(form: str, extension: str) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     size = sum(one.file.bytes for one in live)
-    print(
-        f"\n{form}: {OBJECTS:,} objects, {size / 2**20:,.0f} MiB, to {len(merges)}: {OBJECTS * RECORDS / spent / 1e6:.2f} M records a "
-        f"CPU-second, peak {peak / 2**20:.0f} MiB"
-    )
+    about = f"{form}, {partitions} partitions: {OBJECTS:,} objects, {size / 2**20:,.0f} MiB, to {len(merges)}"
+    print(f"\n{about}: {OBJECTS * RECORDS / spent / 1e6:.2f} M records a CPU-second, peak {peak / 2**20:.0f} MiB")

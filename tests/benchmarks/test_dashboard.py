@@ -24,7 +24,7 @@ from tests.support.browser import Browser, chromium, served
 from tests.support.s3_servers import strict_engine
 
 ENTRIES, FILES = 50_000, 10
-PAGES = ("", "rotation", "dead-letters", "layout", "commits")
+PAGES = ("overview", "rotation", "dead-letters", "layout", "commits")
 PAINTED = """
 new MutationObserver((_, me) => {
   if (document.querySelector('[data-testid=stMetricValue], [data-testid=stDataFrame]')) {
@@ -90,7 +90,7 @@ def test_first_paint_filters_and_memory_on_half_a_million_files(endpoint: str, t
         browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": PAINTED})
         for start in ("unmeasured", "cold"):
             with served(arguments, {}, tmp_path / f"{start}.log", port=port):
-                worst[f"{start} first paint"] = painted(browser, "")
+                worst[f"{start} first paint"] = painted(browser, "overview")
                 if start == "unmeasured":
                     continue
                 print(f"\nfirst paint {worst['cold first paint']:.2f} s")
@@ -119,9 +119,9 @@ def at_once(url: str, folder: Path) -> dict[str, float]:
         browsers = [stack.enter_context(chromium(url, folder, recorded=False)) for _ in range(AT_ONCE)]
         for one in browsers:
             one.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": PAINTED})
-            painted(one, "")  # Streamlit's scripts are the browser's from now on
+            painted(one, "overview")  # Streamlit's scripts are the browser's from now on
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            paint = max(pool.map(lambda one: painted(one, ""), browsers))
+            paint = max(pool.map(lambda one: painted(one, "overview"), browsers))
             choice = max(pool.map(lambda one: followed(one, "orders"), browsers))
     print(f"{AT_ONCE} browsers at once: first paint {paint:.2f} s, one topic {choice:.2f} s")
     return {"first paint of five": paint, "choice of five": choice}
@@ -132,7 +132,7 @@ def until_whole(browser: Browser) -> float:
     began = time.monotonic()
     while "Reading the history" in browser.text():
         time.sleep(5)  # the reader gives way to whoever looks
-        browser.visit(range="everything", refresh="off")
+        browser.visit("overview", range="everything", refresh="off")
     return time.monotonic() - began
 
 

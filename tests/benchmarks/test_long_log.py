@@ -1,4 +1,4 @@
-"""How quickly do a sink and the dashboard start on a log of 1,000,000 entries and 10,000,000 files? Prints figures of docs/commit-log.md.
+"""How quickly do a sink and the dashboard start on a log of 1,000,000 entries and 10,000,000 files? Prints figures of docs/log-tables.md.
 
 `KAFKA_S3_LONG_LOG` names a folder that has such a log already; else it is made, which takes ten minutes.
 """

@@ -2,7 +2,7 @@
 
 Three scenes, each after some minutes in which it settles, so that without traffic Spark has ended: one sink without traffic; one with 10
 records a second in 12 partitions and a file a minute; 50 such sinks in one process. KAFKA_S3_BENCH_MINUTES (10, quick: 1) is how long
-each is watched. Nothing here asserts a time.
+each is watched, KAFKA_S3_BENCH_SETTLING_S (240, and two more for each sink) how long it settles before. Nothing here asserts a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.sink_process import SinkProcess
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 MINUTES = float(os.environ.get("KAFKA_S3_BENCH_MINUTES", "1" if QUICK else "10"))
-SETTLING_S = 240
+SETTLING_S = float(os.environ.get("KAFKA_S3_BENCH_SETTLING_S", "240"))
 """A minute more than a Spark without work stays (`spark.idle.ms`)."""
 PARTITIONS = 12
 RATE = 10

@@ -31,7 +31,7 @@ class Bucket:
             return bytes(body.read())
 
     def data_keys(self) -> list[str]:
-        """The objects that are no state of a sink, in order."""
+        """The objects that are not state of a sink, in order."""
         return sorted(key for key in self.listing() if not key.startswith(STATE))
 
     def rows(self, key: str) -> list[dict[str, Any]]:

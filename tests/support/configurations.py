@@ -20,3 +20,8 @@ TIME = {
 }
 FIELD = {"partitioner.class": f"{PARTITIONER}FieldPartitioner", "partition.field.name": "d"}
 TOLERANT = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dlq"}
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+BLOCK_GZIP: dict[str, str | None] = {
+    "format.class": "block_gzip", "flush.size": None, "rotate.schedule.interval.ms": "1800000", "timezone": "UTC",
+    "value.converter": BYTES, "key.converter": BYTES,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""How many examples does a property test try? A quarter of what it names, others each time; all of them in the nightly run."""
+"""How many examples does a property test try? A sixth of what it names, others each time; all of them in the nightly run."""
 
 import os
 
@@ -9,4 +9,4 @@ LEAST = 10
 
 def examples(number: int) -> int:
     """How many of them to try in this run."""
-    return number if os.environ.get(NIGHTLY) else max(number // 4, min(number, LEAST))
+    return number if os.environ.get(NIGHTLY) else max(number // 6, min(number, LEAST))

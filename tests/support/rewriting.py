@@ -27,7 +27,9 @@ def ask_for_compaction(world: SinkWorld, store: ObjectStore, *, target: int = 1 
     entries = list(log.entries())
     if not entries:
         return []
-    merges = plan_merges(live_objects(entries).values(), CompactionRules(target, until_ms=world.now + 1))
+    across = world.settings.flag("compact.across.partitions")
+    rules = CompactionRules(target, until_ms=world.now + 1, across=across)
+    merges = plan_merges(live_objects(entries).values(), rules)
     compactor = compactor_of(world.settings, store)
     version = entries[-1].version
     return list(

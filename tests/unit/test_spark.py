@@ -18,25 +18,23 @@ from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_merges
 from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
 from kafka_s3.model.files import Reason
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
+from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, SinkLocation, location_of
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.configurations import BLOCK_GZIP, TIME
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
 from tests.support.verifying import MemoryCluster
 
 PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
-BLOCKS = {
-    "format.class": "block_gzip", "flush.size": None, "rotate.schedule.interval.ms": "1800000", "timezone": "UTC", "value.converter": BYTES,
-    "key.converter": BYTES,
-}  # fmt: skip
 GRACE_MS = 3_600_000
 Offset = dict[str, Any]
 
@@ -97,16 +95,16 @@ def test_a_stretch_of_entries_is_read_from_its_first_to_its_last() -> None:
 @pytest.mark.parametrize(
     ("wishes", "message"),
     [
-        ({"untilEntry": 99}, r"until_entry .'99'.: is no entry that can be read: the log has entries 0 to \d+"),
-        ({"sinceEntry": 99}, "since_entry .'99'.: is no entry"),
+        ({"untilEntry": 99}, r"until_entry .'99'.: is not an entry that can be read: the log has entries 0 to \d+"),
+        ({"sinceEntry": 99}, "since_entry .'99'.: is not an entry"),
         ({"asOf": "2020-01-01"}, "as_of .'2020-01-01T00:00:00.*: is before entry 0"),
         ({"asOf": "yesterday"}, "asOf .'yesterday'.: is not a time"),
         ({"asOf": "2024-01-15", "untilEntry": 1}, "both say where to end"),
-        ({"topic": "others"}, r"topic .'others'.: is no topic of this sink's log. It has orders"),
+        ({"topic": "others"}, r"topic .'others'.: is not a topic of this sink's log. It has orders"),
         ({"deadLetters": "some"}, "deadLetters .'some'.: is not known"),
         ({"untilEntry": "-1"}, "untilEntry .'-1'.: must be a whole number from 0 on"),
         ({"withKeys": "maybe"}, "withKeys .'maybe'.: must be true or false"),
-        ({"until": "1"}, r"until .'1'.: is no option of this source. Known: config, path"),
+        ({"until": "1"}, r"until .'1'.: is not an option of this source. Known: config, path"),
     ],
 )
 def test_what_a_log_does_not_have_is_said(wishes: dict[str, Any], message: str) -> None:
@@ -228,6 +226,45 @@ def test_records_of_rewritten_objects_are_read_once_before_and_after_the_origina
             without_originals(world)
     with pytest.raises(LogDamaged, match=rf"of entry {last} is deleted: entry \d merged it with objects of entries"):
         numbers(world, sinceEntry=last)
+
+
+@pytest.mark.parametrize("form", [{}, PARQUET])
+def test_of_an_object_of_several_partitions_each_row_has_its_own_partition_offset_and_key(form: dict[str, str]) -> None:
+    config = {**TIME, **form, "flush.size": "2", "rewrite.grace.ms": str(GRACE_MS), "store.kafka.keys": "true",
+              "keys.format.class": "io.confluent.connect.s3.format.json.JsonFormat", "key.converter": STRING}  # fmt: skip
+    partitions = [TopicPartition("orders", number) for number in range(3)]
+    world = World(config, topics=partitions)
+    world.start()
+    for tp in partitions:
+        for n in range(4):
+            value = json.dumps({"n": 10 * tp.partition + n}).encode()
+            world.kafka.add(tp, MemoryRecord(n, START_MS, f"k{tp.partition}-{n}".encode(), value))
+    world.sink.poll()
+    world.sink.drain(close=None)
+    entries = world.entries()
+    rules = CompactionRules(1 << 20, until_ms=world.now + 1, across=True)
+    compactor, merges = compactor_of(world.settings, world.store), plan_merges(live_objects(entries).values(), rules)
+    for _ in ask_for_merges(
+        compactor, world.log().paths, merges, version=entries[-1].version, by="test", skipped=lambda merge, error: None
+    ):
+        pass
+    for _ in range(3):
+        look_for_requests(world, GRACE_MS)
+    assert len([key for key in world.store.objects if key.startswith("topics/")]) == 2, "values and keys"
+
+    def seen() -> list[tuple[int, int, bytes | None, int]]:
+        found = read(world, withMetadata="true", withKeys="true").to_pylist()
+        assert all(row["n"] == 10 * row["_partition"] + row["_offset"] for row in found)
+        assert len({(row["_object"], row["_row"]) for row in found}) == len(found)
+        return sorted((row["_partition"], row["_offset"], row["_key"], row["_last_offset"]) for row in found)
+
+    every = [(p, n, f"k{p}-{n}".encode(), 3) for p in range(3) for n in range(4)]
+    assert seen() == every
+    write_positions(world.log(), world.kafka, {partitions[1]: 2})
+    assert seen() == [one for one in every if one[:2] not in ((1, 2), (1, 3))]
+    world.start()
+    look_for_requests(world, GRACE_MS)
+    assert [one[:3] for one in seen()] == [one[:3] for one in every]
 
 
 def erased(*numbers: int) -> World:
@@ -357,7 +394,7 @@ def test_a_topic_without_objects_has_no_columns_of_its_own() -> None:
 def test_records_of_block_gzip_come_from_all_blocks_with_the_keys_that_are_in_them(
     more: Mapping[str, str], keys: bool
 ) -> None:
-    world = World({**BLOCKS, "block.gzip.block.size": "10", **more})
+    world = World({**BLOCK_GZIP, "block.gzip.block.size": "10", **more})
     world.start()
     for offset in (0, 1, 2, 4):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, b"k%d" % offset, b"value %d" % offset))
@@ -513,7 +550,7 @@ def test_a_stream_begins_at_an_entry_a_time_or_now() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"startingEntry": 99}, "startingEntry .'99'.: is no entry that a stream can begin with"),
+        ({"startingEntry": 99}, "startingEntry .'99'.: is not an entry that a stream can begin with"),
         ({"startingEntry": "first"}, "startingEntry .'first'.: must be a whole number"),
         ({"startingTime": "2999-01-01"}, "is still to come"),
         ({"startingTime": "2024-01-01", "startingEntry": "now"}, "both say where to begin"),

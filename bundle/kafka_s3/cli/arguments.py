@@ -203,11 +203,13 @@ def check_topic(topic: str, known: Iterable[str]) -> None:
     """Raises ConfigError, with the sink's topics, for a topic that is none of them."""
     names = sorted(set(known))
     if topic not in names:
-        raise usage_error("--topic", topic, "is no topic of this sink.", f"It reads {', '.join(names) or 'none yet'}.")
+        raise usage_error(
+            "--topic", topic, "is not a topic of this sink.", f"It reads {', '.join(names) or 'none yet'}."
+        )
 
 
 def time_of(option: str, text: str) -> datetime:
-    """The time that an option names, UTC where it does not say otherwise. Raises ConfigError for what is no time."""
+    """The time that an option names, UTC where it does not say otherwise. Raises ConfigError for what is not a time."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

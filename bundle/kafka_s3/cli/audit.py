@@ -24,6 +24,7 @@ from kafka_s3.cli.display import console, new_table, show_json, show_line, show_
 from kafka_s3.cli.tables import check_all_tables, print_checks
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.model.files import DataFile
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.explain.answer import Account, Answer, Outcome
@@ -189,6 +190,11 @@ def show(answer: Answer, out: Console) -> None:
         _show_account(account, answer, out)
 
 
+def _spans(file: DataFile) -> str:
+    spans = (f"{one.first_offset} to {one.last_offset} of partition {one.partition}" for one in file.slices)
+    return ", ".join(spans) or f"{file.first_offset} to {file.last_offset}"
+
+
 def _show_account(account: Account, answer: Answer, out: Console) -> None:
     void = "" if account.current else " (does not count any more)"
     head = f"entry {account.entry} of {account.committed_at}{void}: {account.text}"
@@ -199,7 +205,7 @@ def _show_account(account: Account, answer: Answer, out: Console) -> None:
         table = Table(title=styled(head), title_justify="left", show_header=False)
         rows = {
             "object": file.key, "role": file.role.value,
-            "offsets": f"{file.first_offset} to {file.last_offset}, {file.records:,} records", "size": size_text(file.bytes),
+            "offsets": f"{_spans(file)}, {file.records:,} records", "size": size_text(file.bytes),
             "schema": file.schema or "none", "format": file.format, "closed by": known.rule, "directory": known.file.encoded_partition,
             "named by": known.directory, "in the bucket": known.bucket,
         }  # fmt: skip

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from kafka_s3.cli.arguments import DryRun, Only, Output, OutputFormat, composed, sink_settings, usage_error
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
-from kafka_s3.connect.config.rules.followers import why_not_sorted
+from kafka_s3.connect.config.rules.followers import why_not_across, why_not_sorted
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.compaction import CompactionRules
-from kafka_s3.model.timing import now_ms
+from kafka_s3.model.timing import duration_text, now_ms
 from kafka_s3.ops.compaction import CompactionForecast, compaction_of, forecast_of
 from kafka_s3.ops.forecast import Prices
 from kafka_s3.ops.sweep import duration_ms
@@ -31,14 +31,16 @@ def compact(
     topic: Only = None,
     directory: Annotated[
         str,
-        typer.Option("--directory", metavar="PREFIX", help="Only directories that begin so, as year=2026/month=01."),
+        typer.Option(
+            "--directory", metavar="PREFIX", help="Only directories that begin with this, such as year=2026/month=01."
+        ),
     ] = "",
     older_than: Annotated[
         str,
-        typer.Option("--older-than", metavar="AGE", help="Only files that were committed so long ago: 30m, 24h, 7d."),
+        typer.Option("--older-than", metavar="AGE", help="Only files committed at least this long ago: 30m, 24h, 7d."),
     ] = "1h",
     target_size: Annotated[
-        str, typer.Option("--target-size", metavar="SIZE", help="About how large an object becomes: 25MiB, 40MiB.")
+        str, typer.Option("--target-size", metavar="SIZE", help="Roughly how large an object becomes: 25MiB, 40MiB.")
     ] = "25MiB",
     sort_by: Annotated[
         list[str] | None,
@@ -48,14 +50,21 @@ def compact(
             help="Sort the rows of Parquet; may be given more than once. Else compact.sort.by.",
         ),
     ] = None,
+    across: Annotated[
+        bool | None,
+        typer.Option(
+            "--across-partitions/--no-across-partitions",
+            help="Put files of all Kafka partitions of a topic together. Else compact.across.partitions.",
+        ),
+    ] = None,
     dry_run: DryRun = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Put small files of a directory together, without a change of records. Safe while the sink runs."""
+    """Merge small files of a directory, without changing records. Safe while the sink runs."""
     out = console(stderr=output is OutputFormat.JSON)
     rules = CompactionRules(
         bytes_of(target_size), now_ms() - duration_ms(older_than), frozenset(topic or ()), directory,
-        sort_by=sort_columns(settings, sort_by),
+        sort_by=sort_columns(settings, sort_by), across=takes_all_partitions(settings, across, sort_by),
     )  # fmt: skip
     grace_ms = settings.number("rewrite.grace.ms")
     with closing(S3Store(store_options(settings))) as store:
@@ -72,7 +81,7 @@ def compact(
     if entries:
         show_line(
             out,
-            f"The originals stay for {grace_ms // 60_000:,} minutes (rewrite.grace.ms); then the sink deletes them.",
+            f"The originals stay for {duration_text(grace_ms)} (rewrite.grace.ms); then the sink deletes them.",
         )
     if output is OutputFormat.JSON:
         show_json({**found.document(PRICES, grace_ms=grace_ms), "entries": [entry.version for entry in entries]})
@@ -81,7 +90,7 @@ def compact(
 def show_forecast(out: Console, found: CompactionForecast, grace_ms: int) -> None:
     """What a compaction would do, for people."""
     if not found.before:
-        show_line(out, "Nothing is to be compacted: no directory has two files or more that go together.")
+        show_line(out, "There is nothing to compact: no directory has two or more files that go together.")
         return
     document = found.document(PRICES, grace_ms=grace_ms)
     table = new_table("What a compaction does", left=["what"], right=["before", "after"])
@@ -105,6 +114,18 @@ def sort_columns(settings: Settings, given: list[str] | None) -> tuple[str, ...]
         if why is not None:
             raise usage_error("--sort-by", ", ".join(given), why, "Leave it out.")
     return tuple(given) if given else settings.names("compact.sort.by")
+
+
+def takes_all_partitions(settings: Settings, given: bool | None, sort_by: list[str] | None) -> bool:
+    """Whether files of all partitions of a topic become one. Raises ConfigError where they cannot."""
+    across = settings.flag("compact.across.partitions") if given is None else given
+    if across and sort_by:
+        why = "mixes the rows of all files, and --across-partitions needs to know which are of which partition."
+        raise usage_error("--sort-by", ", ".join(sort_by), why, "Leave one of them out (--no-across-partitions).")
+    why_not = why_not_across(settings) if given else None
+    if why_not is not None:
+        raise usage_error("--across-partitions", "true", why_not, "Leave it out.")
+    return across
 
 
 def bytes_of(text: str) -> int:

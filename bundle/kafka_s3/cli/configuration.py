@@ -26,7 +26,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, check_file
 from kafka_s3.model.errors import ConfigError, Problem
 
-catalog = typer.Typer(no_args_is_help=True, help="List the supported connectors and their keys.")
+catalog = typer.Typer(no_args_is_help=True, help="List the supported connectors and their keys.", add_completion=False)
 LIMIT_S: Final = 2.0
 LATER: Final = "kafka-s3 doctor compares them where the sink will run; --offline leaves it out."
 
@@ -48,7 +48,8 @@ def validate(
     checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
     if strict:
         rest = tuple(warning for warning in checked.warnings if warning not in checked.unknown)
-        checked = replace(checked, problems=(*checked.problems, *checked.unknown), warnings=rest)
+        unknown = (replace(key, rule=key.rule.replace(" and is ignored", "")) for key in checked.unknown)
+        checked = replace(checked, problems=(*checked.problems, *unknown), warnings=rest)
     hidden, unanswered = ((), "") if offline else _asked(checked)
     checked = replace(checked, warnings=(*checked.warnings, *hidden))
     if output is OutputFormat.JSON:
@@ -93,14 +94,18 @@ def _document(checked: CheckedConfig, *, effective: bool) -> dict[str, Any]:
 
 def _print(config: Path, checked: CheckedConfig, *, effective: bool) -> None:
     out = console(stderr=bool(checked.problems))
-    _show(out, checked.problems, title=f"{config}: {len(checked.problems)} to correct", colour="red")
-    _show(out, checked.warnings, title=f"{config}: {len(checked.warnings)} to look at", colour="yellow")
+    _show(out, checked.problems, title=f"{config}: {_number(checked.problems, 'error')}", colour="red")
+    _show(out, checked.warnings, title=f"{config}: {_number(checked.warnings, 'warning')}", colour="yellow")
     if checked.problems:
         return
     if effective:
         for key, value in checked.settings.masked().items():
             show_line(out, f"{key} = {value}")
     show_line(out, (f"{config} is valid", "green"), f": sink {checked.settings.name}")
+
+
+def _number(found: Sequence[Problem], noun: str) -> str:
+    return f"{len(found)} {noun}{'' if len(found) == 1 else 's'}"
 
 
 def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str) -> None:
@@ -111,7 +116,7 @@ def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str)
     for problem in problems:
         value = "not set" if problem.value is None else repr(problem.value)
         show_line(out, "  ", (problem.key, "bold"), f" ({value})")
-        show_line(out, f"      {problem.rule} {problem.remedy}")
+        show_line(out, f"      {problem.rule} {problem.remedy}".rstrip())
 
 
 @catalog.command("list")

@@ -54,7 +54,7 @@ def create(
     config: ConfigPath,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Store it in place of an earlier one.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a stored configuration.")] = False,
 ) -> None:
     """Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."""
     settings = load(config, worker_path=worker, overrides=pairs(overrides))
@@ -70,7 +70,7 @@ def create(
         f"Sink {settings.name} ({sink_id(target.folder.bucket, settings.name)}): stored as s3://{target.folder.bucket}/{key}"
     )
     say(
-        f"It is started by: kafka-s3 run {settings.name} {folder_options(target.folder, store_options(resolved(settings)))}"
+        f"Start it with: kafka-s3 run {settings.name} {folder_options(target.folder, store_options(resolved(settings)))}"
     )
 
 
@@ -183,10 +183,11 @@ def _set(
     target: Target, ask: Callable[[ObjectStore, StatePaths, CommandRequest], Control], timeout: float, *, phase: Phase
 ) -> None:
     asked = _asked()
-    word = "paused" if ask(target.store, target.paths, asked).paused else "running"
+    is_paused = ask(target.store, target.paths, asked).paused
+    word = "paused" if is_paused else "running"
     beat = target.heartbeat()
     if beat is None or not beat.alive(now_ms()):
-        say(f"No sink {target.name} is running now. It will be {word} when it is started.")
+        say(f"No sink {target.name} is running now. Once started, it will {'be paused' if is_paused else 'run'}.")
         return
     say(f"Sink {target.name} was asked to be {word}; waiting for {process_of(beat)}")
     wait_for_answer(

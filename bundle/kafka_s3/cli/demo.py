@@ -87,7 +87,7 @@ def demo(
         int,
         typer.Option(help="How many orders and payments to produce, and a tenth as many shipments. 0: only services."),
     ] = ORDERS_COUNT,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave Kafka, S3 and registry running until Ctrl-C.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep Kafka, S3 and the registry running until Ctrl-C.")] = False,
     config: Annotated[list[Path] | None, typer.Option(help="A sink's configuration; by default two examples.")] = None,
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Then serve the dashboard of the first sink's bucket until Ctrl-C.")
@@ -311,7 +311,7 @@ class _RunningSink:
     channel: CommandChannel
 
     def drain(self, stop: Event) -> None:
-        """Works off what is in Kafka, to the last record."""
+        """Processes what is in Kafka, to the last record."""
         run_until_drained(self.sink, self.settings, stop, close=Reason.FLUSH_NOW, channel=self.channel)
 
     def show(self, out: Console, malformed: Counter[str]) -> None:

@@ -50,7 +50,7 @@ class TextConsole(Console):
 
 
 def console(*, stderr: bool = False) -> TextConsole:
-    """Standard output, or the other one; wide where it is no terminal, so that no cell is cut."""
+    """Standard output, or the other one; wide where it is not a terminal, so that no cell is cut."""
     stream = sys.stderr if stderr else sys.stdout
     return TextConsole(width=None if stream.isatty() else PIPE_WIDTH, stderr=stderr)
 

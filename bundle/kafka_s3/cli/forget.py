@@ -52,7 +52,7 @@ def forget(
     yes: Yes = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Erase somebody's records from what a sink wrote. Searches first, shows what it found, and asks. Safe while the sink runs."""
+    """Erase one person's records from what a sink wrote. Searches first, shows what it found, and asks. Safe while the sink runs."""
     out = console(stderr=output is OutputFormat.JSON)
     subjects = subjects_of(key, where, _content(file))
     with closing(S3Store(store_options(settings))) as store:
@@ -141,7 +141,7 @@ def document(
         "through_entry": searched.version,
         "records": found.records,
         "dead_letters": found.letters,
-        "objects": [file.key for match in found.matches for file in match.file.objects.values()],
+        "objects": list(dict.fromkeys(file.key for match in found.matches for file in match.file.objects.values())),
         "files_read": found.read,
         "files_excluded": found.excluded,
         "dead_letters_read": found.letters_read,

@@ -163,7 +163,7 @@ def new(
     managed: Annotated[
         bool, typer.Option("--managed", help="Ask the managed connector's questions (connector.class=S3_SINK).")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write a checked configuration for a self-managed connector. In a terminal it asks for what no flag gives."""
     answers |= pairs(overrides)

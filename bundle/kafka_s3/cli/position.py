@@ -107,7 +107,7 @@ def set_(
     force: Force = False,
     recent: Recent = 10,
 ) -> None:
-    """Let the sink go on at another offset, with an entry of its commit log."""
+    """Continue the sink at another offset, by an entry of its commit log."""
     if (to is None) == (offset is None) or (topics if to is None else topic):
         raise usage_error(
             "position set", None, "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).", "See --help."
@@ -139,7 +139,7 @@ def seek_to_time(
     force: Force = False,
     recent: Recent = 10,
 ) -> None:
-    """Let the sink go on at the first record of a time, by the brokers' time index; at the head where all are older."""
+    """Continue the sink at the first record of a time, by the brokers' time index; at the head if all are older."""
     time_ms = epoch_ms(moment)
     brokers, log = opened(settings)
     known = read_positions(log.load(), brokers, topics=configured_topics(settings, brokers))
@@ -200,10 +200,14 @@ def positions_table(rows: Iterable[PartitionOffsets], *, group: str) -> Table:
     """The positions as a table."""
     names = ("partition", "frontier", "written up to", "dead letters ahead", "Kafka from", "head", "lag", "group")
     table = new_table(f"Positions (group: {group})", left=["topic"], right=names)
-    table.add_column("", overflow="fold")
+    rows = [*rows]
+    with_remarks = any(row.remark for row in rows)
+    if with_remarks:
+        table.add_column("", overflow="fold")
     for row in rows:
         numbers = ("-" if number is None else f"{number:,}" for number in _numbers(row).values())
-        table.add_row(row.topic_partition.topic, str(row.topic_partition.partition), *numbers, row.remark)
+        remark = (row.remark,) if with_remarks else ()
+        table.add_row(row.topic_partition.topic, str(row.topic_partition.partition), *numbers, *remark)
     return table
 
 

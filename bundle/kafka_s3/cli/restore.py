@@ -34,7 +34,7 @@ def chosen(
         str | None, typer.Option(metavar="TIME", help="Only objects with records before this time.")
     ] = None,
 ) -> RestoreSelection:
-    """Which records are wanted back. Raises ConfigError for what is no time."""
+    """Which records are wanted back. Raises ConfigError for what is not a time."""
     topics = frozenset(topic) if topic else None
     return RestoreSelection(topics, partition, first, last, _ms("--since", since), _ms("--until", until))
 

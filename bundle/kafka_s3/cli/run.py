@@ -1,4 +1,4 @@
-"""`kafka-s3 run CONFIG|NAME...`: run sinks, continuously or until what is there now has been worked off."""
+"""`kafka-s3 run CONFIG|NAME...`: run sinks, continuously or until what is there now has been processed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(
     worker: WorkerPath = None,
     overrides: Overrides = None,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Work off what is in Kafka now, then stop.")
+        bool, typer.Option("--available-now", help="Process what is in Kafka now, then stop.")
     ] = False,
     flush: Annotated[
         bool, typer.Option("--flush", help="With --available-now: also close the files still open.")

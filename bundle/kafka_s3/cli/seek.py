@@ -59,7 +59,7 @@ def seek(
         bool, typer.Option("--path-style", help="Name the bucket in the path instead of the host name.")
     ] = False,
 ) -> None:
-    """Print the records of a Block-GZIP sink from an offset on. Fetches only the blocks that hold them."""
+    """Print the records of a Block-GZIP sink from an offset. Fetches only the blocks that hold them."""
     bucket, prefix = _split(located)
     framing = _framing(record_format, delimiter, keys=include_keys)
     options = StoreOptions(bucket, region, _address(store_url), path_style)

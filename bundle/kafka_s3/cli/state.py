@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 state = typer.Typer(
     help="Keep a sink's state tables (the newest value of every key), compare them with the log, rebuild them.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 

@@ -168,11 +168,11 @@ def watch(
         str | None,
         typer.Option("--command", help="A command that is run for each change, with it as JSON on its input."),
     ] = None,
-    every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two looks.")] = 30,
+    every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="Pause between two checks.")] = 30,
 ) -> None:
     """Watch all sinks of a bucket, and notify a webhook or a command when the state of one changes."""
     if webhook is not None and not webhook.startswith(("https://", "http://")):
-        raise usage_error("--webhook", "****", "is no address.", "Write https://...")
+        raise usage_error("--webhook", "****", "is not an address.", "Write https://...")
     words = shlex.split(command or "")
     folder, stop = where.folder(), Event()
 
@@ -421,7 +421,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
         if beat.delay is not None:
             yield (
                 "delay",
-                f"{age(beat.delay.median_ms)} in the middle, 95 % below {age(beat.delay.slow_ms)}; of the last commit",
+                f"median {age(beat.delay.median_ms)}, 95 % below {age(beat.delay.slow_ms)}; of the last commit",
             )
         if beat.recent.read:
             yield (
@@ -459,4 +459,4 @@ def _iso(ms: int) -> str:
     try:
         return iso_time(ms, "seconds")
     except (OverflowError, OSError, ValueError):
-        return f"{ms} ms, which is no time"
+        return f"{ms} ms, which is not a time"

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
 delta = typer.Typer(
-    help="Check a sink's Delta tables against the log and the bucket, rebuild or maintain them.", no_args_is_help=True
+    help="Check a sink's Delta tables against the log and the bucket, rebuild or maintain them.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 
@@ -142,7 +144,9 @@ def maintain(
 
 
 iceberg = typer.Typer(
-    help="Check a sink's Iceberg tables against the log and the bucket, rebuild or maintain them.", no_args_is_help=True
+    help="Check a sink's Iceberg tables against the log and the bucket, rebuild or maintain them.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 

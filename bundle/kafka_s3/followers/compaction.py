@@ -1,9 +1,10 @@
 """Which objects are better one, and how do they become it? Small files of a directory, and their sidecars with them.
 
 A *file* is an object of values with its sidecars. Merged are files of one topic-partition and one directory that follow one another in
-their offsets and have the same schema, until they reach the target size. Left alone is what is large enough, what has records between those
-of another, and what is sorted where nothing is to be sorted. The objects are made here and their uploads not completed; a request
-(`engine.log.rewrites`) asks the log's owner for the rest.
+their offsets and have the same schema, until they reach the target size; where that is asked for, those of all topic-partitions of a topic,
+one behind the other. Left alone is what is large enough, what has records between those of another, and what is sorted, or has several
+topic-partitions, where that is not asked for. The objects are made here and their uploads not completed; a request (`engine.log.rewrites`)
+asks the log's owner for the rest.
 
 Before it is put, the records of each new object are proven to be those of its originals (`objects.merging`), and nothing else than the log
 counts. Memory holds the originals of one object and the object.
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from kafka_s3.connect.naming.keys import DataKeys, rewritten_key
+from kafka_s3.connect.naming.keys import DataKeys, fits_in_name, rewritten_key
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Swap
 from kafka_s3.engine.log.fold import LiveObject, group_by_file, live_objects
 from kafka_s3.engine.log.log import CommitLog
@@ -27,8 +28,8 @@ from kafka_s3.engine.log.rewrites import ask_for_rewrite, rewrite_requests
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.done_markers import OpenDirectory
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, OffsetsLost, SinkError
-from kafka_s3.model.files import DataFile, Reason, Role, Upload
-from kafka_s3.model.offsets import OffsetSet, TopicPartition
+from kafka_s3.model.files import DataFile, Reason, Role, Slice, Upload, join_slices, slices_of
+from kafka_s3.model.offsets import OffsetSet
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.objects.erasing import drop_rows, redacted_letters
 from kafka_s3.objects.merging import (
@@ -57,6 +58,7 @@ MOST_SWAPS: Final = 500
 class CompactionRules:
     """What is compacted: files of these topics (empty: all) in directories that begin so, committed before `until_ms`, to objects of about
     `target_bytes`. With `keys` only files whose values are in these objects. `sort_by` are columns of Parquet by which rows are sorted.
+    `across`: files of all topic-partitions of a topic may become one.
     """
 
     target_bytes: int
@@ -65,12 +67,14 @@ class CompactionRules:
     directory: str = ""
     keys: Set[str] | None = None
     sort_by: tuple[str, ...] = ()
+    across: bool = False
 
     def takes(self, one: LiveObject) -> bool:
         """Whether an object may be merged with others."""
         file = one.file
         return (
-            one.until is None
+            one.is_whole
+            and (not file.slices or self.across)
             and file.role in ROLES
             and file.format in MERGED
             and (not file.sorted_by or bool(self.sort_by))
@@ -119,7 +123,9 @@ class Merge:
 
 
 _File = dict[Role, DataFile]
-_Directory = tuple[TopicPartition, str, str]
+_Directory = tuple[str, int, str, str]
+ALL: Final = -1
+"""In place of the number of a Kafka partition."""
 
 
 def plan_merges(live: Iterable[LiveObject], rules: CompactionRules) -> list[Merge]:
@@ -128,7 +134,8 @@ def plan_merges(live: Iterable[LiveObject], rules: CompactionRules) -> list[Merg
     for parts in group_by_file(filter(rules.takes, live)):
         file = {role: one.file for role, one in parts.items()}
         first = next(iter(file.values()))
-        directory = (first.topic_partition, first.key.rpartition("/")[0], first.encoded_partition)
+        partition = ALL if rules.across else first.partition
+        directory = (first.topic, partition, first.key.rpartition("/")[0], first.encoded_partition)
         if rules.keys is None or (Role.VALUE in file and file[Role.VALUE].key in rules.keys):
             directories.setdefault(directory, []).append(file)
     merges = [merge for _, files in sorted(directories.items()) for merge in _merges(files, rules.target_bytes)]
@@ -141,30 +148,66 @@ def _is_sortable(merge: Merge) -> bool:
 
 
 def _merges(files: Iterable[_File], target: int) -> Iterator[Merge]:
-    held: list[_File] = []
-    for file in sorted(files, key=lambda file: next(iter(file.values())).first_offset):
-        if held and not _goes_behind(held, file, target):
-            yield from _merge(held)
-            held = []
-        held.append(file)
-    yield from _merge(held)
+    held = _Held()
+    for file in sorted(files, key=_first_place):
+        if held.files and not held.takes(file, target):
+            yield from held.merge()
+            held = _Held()
+        held.add(file)
+    yield from held.merge()
 
 
-def _goes_behind(held: Sequence[_File], file: _File, target: int) -> bool:
-    """Whether a file can be put behind others: its kind is theirs, its offsets follow theirs, and there is room."""
-    last = held[-1]
-    size = sum(one.bytes for some in (*held, file) for one in some.values())
-    follows = max(one.last_offset for one in last.values()) < min(one.first_offset for one in file.values())
-    return follows and size <= target and _kind(last) == _kind(file)
+def _first_place(file: _File) -> tuple[int, int]:
+    first = next(iter(file.values()))
+    return first.partition, first.first_offset
+
+
+@dataclass(slots=True)
+class _Held:
+    """Files that become one, as they are found: their size, the last offset of each partition, and what a name has to say of each role."""
+
+    files: list[_File] = field(default_factory=list)
+    _size: int = 0
+    _ends: dict[int, int] = field(default_factory=dict)
+    _slices: dict[Role, tuple[Slice, ...]] = field(default_factory=dict)
+
+    def takes(self, file: _File, target: int) -> bool:
+        """Whether a file can be put behind them: its kind is theirs, its offsets follow theirs, and there is room, in the name, too."""
+        follows = all(self._ends.get(one.partition, -1) < one.first_offset for one in _slices_of_all(file))
+        alike = _kind(self.files[-1]) == _kind(file)
+        return alike and follows and self._size + _size_of(file) <= target and self._can_be_named(file)
+
+    def _can_be_named(self, file: _File) -> bool:
+        both = ((first.key, self._with(file, role)) for role, first in self.files[0].items())
+        return all(len(slices) == 1 or fits_in_name(key, slices) for key, slices in both)
+
+    def _with(self, file: _File, role: Role) -> tuple[Slice, ...]:
+        return join_slices([*self._slices.get(role, ()), *slices_of(file[role])])
+
+    def add(self, file: _File) -> None:
+        """Takes a file in."""
+        self.files.append(file)
+        self._size += _size_of(file)
+        self._slices = {role: self._with(file, role) for role in file}
+        for one in _slices_of_all(file):
+            self._ends[one.partition] = max(one.last_offset, self._ends.get(one.partition, -1))
+
+    def merge(self) -> Iterator[Merge]:
+        """What becomes of them: nothing of a single one."""
+        if len(self.files) > 1:
+            yield Merge({role: tuple(file[role] for file in self.files) for role in ROLES if role in self.files[0]})
+
+
+def _size_of(file: _File) -> int:
+    return sum(one.bytes for one in file.values())
+
+
+def _slices_of_all(file: _File) -> Iterator[Slice]:
+    return (one for role in file.values() for one in slices_of(role))
 
 
 def _kind(file: _File) -> list[tuple[Role, str, str]]:
     return sorted((role, one.format, one.schema) for role, one in file.items())
-
-
-def _merge(held: Sequence[_File]) -> Iterator[Merge]:
-    if len(held) > 1:
-        yield Merge({role: tuple(file[role] for file in held) for role in ROLES if role in held[0]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +226,13 @@ class Compactor:
         try:
             for originals in merge.objects.values():
                 content, digest, order = self.content_of(originals, merge.sort_by)
-                about = _about(originals, content, key=self.key_of(originals, rewrite), order=order)
+                about = self.named(_about(originals, content, order=order), rewrite)
                 files.append(replace(about, upload=Upload(about.key, self.store.create_upload(about.key), (), 0)))
                 files[-1] = self._sent(files[-1], content)
                 keys = tuple(file.key for file in originals)
                 size = sum(file.bytes for file in originals)
-                swaps.append(Swap(about.topic_partition, keys, about.key, about.records, str(digest), bytes=size))
+                swap = Swap(about.topic_partition, keys, about.key, about.records, str(digest), bytes=size)
+                swaps.append(replace(swap, partitions=partitions_of(originals)))
         except BaseException:
             abort_uploads(self.store, files)
             raise
@@ -259,16 +303,19 @@ class Compactor:
             abort_uploads(self.store, [begun])
             raise
 
-    def key_of(self, originals: Sequence[DataFile], rewrite: str) -> str:
-        """The key of what takes the place of these. Raises MergeRefused."""
-        first = originals[0]
-        if first.role is Role.DEAD_LETTER:
-            return rewritten_key(first.key, LETTERS, last=first.last_offset, width=10, rewrite=rewrite)
-        named = self.keys.read(first.key, first.topic) or self.keys.read(first.key, self.keys.folder_topic(first) or "")
+    def named(self, made: DataFile, rewrite: str) -> DataFile:
+        """What takes the place of objects, under a name of its own; until then it has that of the first. Raises MergeRefused."""
+        key = self._key_of(made, rewrite)
+        return replace(made, key=key, upload=Upload(key, "", (), made.bytes))
+
+    def _key_of(self, made: DataFile, rewrite: str) -> str:
+        first, last = made.key, made.last_offset
+        if made.role is Role.DEAD_LETTER:
+            return rewritten_key(first, LETTERS, last=last, width=10, rewrite=rewrite)
+        named = self.keys.read(first, made.topic) or self.keys.read(first, self.keys.folder_topic(made) or "")
         if named is None:
-            raise MergeRefused(f"{first.key} has no name that these settings give.")
-        last = max(file.last_offset for file in originals)
-        return rewritten_key(first.key, named.extension, last=last, width=self.width, rewrite=rewrite)
+            raise MergeRefused(f"{first} has no name that these settings give.")
+        return rewritten_key(first, named.extension, last=last, width=self.width, rewrite=rewrite, slices=made.slices)
 
     def fetched(self, file: DataFile) -> bytes:
         """The content of an original. Raises MergeRefused where it is not as large as the log claims, StorageError."""
@@ -286,22 +333,24 @@ class Compactor:
         return replace(file, upload=replace(upload, parts=tuple(parts), size=len(content)))
 
 
-def _about(originals: Sequence[DataFile], content: bytes, *, key: str, order: Sequence[str]) -> DataFile:
-    """What is known of the object that takes the place of these; its upload is not begun."""
-    first = originals[0]
+def partitions_of(originals: Sequence[DataFile]) -> tuple[tuple[int, ...], ...]:
+    """Which Kafka partitions each original has, as a swap says it; empty where all have the same one."""
+    each = tuple(tuple(tp.partition for tp in file.topic_partitions) for file in originals)
+    return each if len({one for some in each for one in some}) > 1 else ()
+
+
+def _about(originals: Sequence[DataFile], content: bytes, *, order: Sequence[str]) -> DataFile:
+    """What is known of the object that takes the place of these, but for its key; its upload is not begun."""
     times = [ms for file in originals for ms in (file.min_timestamp, file.max_timestamp) if ms is not None]
-    return replace(
-        first,
-        key=key,
-        last_offset=max(file.last_offset for file in originals),
-        records=sum(file.records for file in originals),
+    made = replace(
+        originals[0],
         bytes=len(content),
         min_timestamp=min(times, default=None),
         max_timestamp=max(times, default=None),
         reason=Reason.COMPACTION,
-        upload=Upload(key, "", (), len(content)),
         sorted_by=",".join(order),
     )
+    return made.holding([one for file in originals for one in slices_of(file)])
 
 
 Skipped = Callable[[Merge, SinkError], None]
@@ -350,6 +399,7 @@ class DirectoryCompaction:
     most_bytes: int
     warn: Callable[[str], None]
     sort_by: tuple[str, ...] = ()
+    across: bool = False
     look: Callable[[], None] = lambda: None
     _refused: dict[str, set[str]] = field(default_factory=dict)
 
@@ -375,7 +425,8 @@ class DirectoryCompaction:
         live = live_objects(log.entries(after=found.first - 1)).values()
         asked = {key for _, one in rewrite_requests(log.store, log.paths) for swap in one.swaps for key in swap.keys}
         own = (one for one in live if one.file.key.rpartition("/")[0] == folder and one.file.key not in asked)
-        return plan_merges(own, CompactionRules(self.target_bytes, until_ms=MAX_MS, sort_by=self.sort_by))
+        rules = CompactionRules(self.target_bytes, until_ms=MAX_MS, sort_by=self.sort_by, across=self.across)
+        return plan_merges(own, rules)
 
 
 def _up_to(merges: Sequence[Merge], most: int) -> list[Merge]:

@@ -1,4 +1,4 @@
-"""How far has a follower come? An object beside the log notes the last entry it has worked off, and of tables those that are behind."""
+"""How far has a follower come? An object beside the log notes the last entry it has processed, and of tables those that are behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_note(store: ObjectStore, key: str, parse: Callable[[dict[str, Any]], T]
 
 @dataclass(frozen=True, slots=True)
 class FollowerPosition:
-    """The last entry that a follower has worked off, noted in the bucket."""
+    """The last entry that a follower has processed, noted in the bucket."""
 
     store: ObjectStore
     paths: StatePaths
@@ -43,7 +43,7 @@ class FollowerPosition:
         return read_note(self.store, key, lambda note: int(note["version"]), remedy="what it is about starts again.")
 
     def new_entries(self, log: CommitLog) -> Iterable[CommitEntry]:
-        """The entries since the last one noted. Where none ever was, it begins with the next: the log so far is noted as worked off."""
+        """The entries since the last one noted. Where none ever was, it begins with the next: the log so far is noted as processed."""
         done = self.read()
         if done is None:
             self.note(log.state.version)

@@ -32,11 +32,8 @@ class Tagging:
             return [error for error in pool.each(lambda file: self._tag(file, store), values) if error is not None]
 
     def _tag(self, file: DataFile, store: ObjectStore) -> StorageError | None:
-        own = {
-            "startOffset": str(file.first_offset),
-            "endOffset": str(file.last_offset),
-            "recordCount": str(file.records),
-        }
+        offsets = {"startOffset": str(file.first_offset), "endOffset": str(file.last_offset)}
+        own = {**({} if file.slices else offsets), "recordCount": str(file.records)}
         try:
             store.tag(file.key, {**own, **self.pairs})
         except ObjectMissing:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -61,11 +61,25 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows of an object that follow one another, and are of one partition of its topic, in the order of their offsets (inclusive)."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class DataFile:
     """One object of a commit. Offsets are inclusive; timestamps are epoch milliseconds of the Kafka records (None: none had one).
 
     `sorted_by` names the columns by which the rows of an object that was made from others are sorted; blank: rows are in the order of
     their offsets.
+
+    An object may hold records of several topic-partitions: then `slices` are its rows from the first to the last, `records` counts all of
+    them, and partition and offsets are those of the first slice. `by_slice` gives each slice as a file of its own, and `place` says where
+    it lies: how many records of the object come before it, and how many the object has.
     """
 
     key: str
@@ -84,16 +98,68 @@ class DataFile:
     upload: Upload
     role: Role = Role.VALUE
     sorted_by: str = ""
+    slices: tuple[Slice, ...] = ()
+    place: tuple[int, int] | None = None
 
     @property
     def dense(self) -> bool:
         """Whether its records fill its offsets in their order, so that each row's offset is known."""
-        return not self.sorted_by and self.records == self.last_offset - self.first_offset + 1
+        whole = not self.slices and not self.sorted_by
+        return whole and self.records == self.last_offset - self.first_offset + 1
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The topic-partition whose records the object holds."""
+        """The topic-partition whose records the object holds, or the first of them."""
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        """All topic-partitions whose records the object holds."""
+        numbers = {one.partition for one in self.slices} or {self.partition}
+        return tuple(TopicPartition(self.topic, number) for number in sorted(numbers))
+
+    @property
+    def by_slice(self) -> tuple[DataFile, ...]:
+        """The object as files of one topic-partition each, in the order of its rows; itself, where it has one."""
+        if not self.slices:
+            return (self,)
+        found, before = list[DataFile](), 0
+        for one in self.slices:
+            found.append(replace(self._of(one), slices=(), place=(before, self.records)))
+            before += one.records
+        return tuple(found)
+
+    def holding(self, slices: Sequence[Slice]) -> DataFile:
+        """The object with these rows in place of its own; neighbours of one topic-partition become one."""
+        joined = join_slices(slices)
+        one = replace(self._of(joined[0]), records=sum(some.records for some in joined))
+        return replace(one, slices=joined if len(joined) > 1 else ())
+
+    def _of(self, one: Slice) -> DataFile:
+        return replace(
+            self,
+            partition=one.partition,
+            first_offset=one.first_offset,
+            last_offset=one.last_offset,
+            records=one.records,
+        )
+
+
+def slices_of(file: DataFile) -> tuple[Slice, ...]:
+    """The rows of an object, one slice where it has one topic-partition."""
+    return file.slices or (Slice(file.partition, file.first_offset, file.last_offset, file.records),)
+
+
+def join_slices(slices: Iterable[Slice]) -> tuple[Slice, ...]:
+    """The slices with neighbours of one partition as one."""
+    joined = list[Slice]()
+    for one in slices:
+        if joined and joined[-1].partition == one.partition:
+            last = joined.pop()
+            end = max(last.last_offset, one.last_offset)
+            one = Slice(one.partition, last.first_offset, end, last.records + one.records)
+        joined.append(one)
+    return tuple(joined)
 
 
 def counted(files: Iterable[DataFile]) -> list[DataFile]:

@@ -14,19 +14,22 @@ from contextvars import Context, copy_context
 from threading import Thread
 from typing import Final, TypeVar
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
 """glibc's names of the options, from malloc.h."""
-KEPT_BYTES: Final = 64 << 20
+KEPT_BYTES: Final = 16 << 20
 LARGEST_BYTES: Final = 32 << 20
 """Larger blocks come from the system and go back to it; glibc takes no higher number."""
 
 
 def keep_memory() -> None:
-    """Lets this process keep up to `KEPT_BYTES` of freed memory in each of malloc's arenas. Does nothing without glibc."""
+    """Lets this process keep up to `KEPT_BYTES` of freed memory, in one arena for all threads that begin from now on: what one of them
+    frees, the others take. Does nothing without glibc.
+    """
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
         tune(TRIM_THRESHOLD, KEPT_BYTES)
         tune(MMAP_THRESHOLD, LARGEST_BYTES)
+        tune(ARENA_MAX, 1)
 
 
 def give_memory_back() -> None:

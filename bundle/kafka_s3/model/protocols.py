@@ -119,7 +119,7 @@ class Observer:
     inner: Observer | None = None
 
     def preparing(self, step: str) -> None:
-        """What is done before the sink works, and takes its time: `asking Kafka at ...`."""
+        """What is done before the sink works, and takes its time: `connecting to Kafka at ...`."""
         if self.inner is not None:
             self.inner.preparing(step)
 

@@ -46,7 +46,7 @@ class Assignment:
     limit) the task stops, and its report says how far it came. With `state` it goes on with the files that another one left open, and
     reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not. What is read `apart`
     shares its task with no other assignment: the last try failed in a way that took the whole task along. `erased` offsets are read, and
-    left out.
+    left out. After `within_s` seconds (None: no limit) the task stops as it does when its time is nearly over.
     """
 
     topic_partition: TopicPartition
@@ -64,6 +64,7 @@ class Assignment:
     keep: int | None = None
     apart: bool = False
     erased: OffsetSet = field(default_factory=OffsetSet)
+    within_s: float | None = None
 
     @property
     def first_unread(self) -> int:
@@ -163,7 +164,7 @@ def postponed_report(wanted: Assignment) -> TaskReport:
 
 
 def damage_report(wanted: Assignment, offset: int, damage: str) -> TaskReport:
-    """The report of a task that met something in Kafka that is no record: nothing was done."""
+    """The report of a task that met something in Kafka that is not a record: nothing was done."""
     return replace(_untouched_report(wanted), damaged=offset, damage=damage)
 
 

@@ -292,7 +292,7 @@ class JsonShape:
         self._fills = {one.name: columns.fill(one).as_py() for one in columns.schema if one.name in columns.fills}
 
     def table(self, lines: Sequence[bytes]) -> pa.Table:
-        """The rows of some lines. Raises ValueError for what is no JSON, Unfit for a value without a place."""
+        """The rows of some lines. Raises ValueError for what is not JSON, Unfit for a value without a place."""
         rows = [self._row(json.loads(line, parse_float=self._fraction)) for line in lines]
         columns = []
         for one in self._schema:
@@ -306,7 +306,7 @@ class JsonShape:
     def _row(self, value: Any) -> Any:
         if not isinstance(value, dict):
             if VALUE not in self._schema.names:
-                raise Unfit(f"a record is no object, so that it has no column but {VALUE}")
+                raise Unfit(f"a record is not an object, so that it has no column but {VALUE}")
             value = {VALUE: value}
         row = self._convert(value)
         for name, text in self._fills.items():
@@ -330,7 +330,7 @@ def _struct(fields: Sequence[pa.Field], others: OtherFields, path: str) -> _Conv
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise Unfit(f"column {path.rstrip('.')} holds {as_text(value)!r:.80}, which is no object")
+            raise Unfit(f"column {path.rstrip('.')} holds {as_text(value)!r:.80}, which is not an object")
         if refuses and not value.keys() <= members.keys():
             other = next(name for name in value if name not in members)
             raise Unfit(f"field {path}{other} is not among those that were found at the beginning")

@@ -119,10 +119,9 @@ class Compaction:
 def check_compactable(settings: Settings) -> None:
     """Raises ConfigError where files of a sink cannot be put together."""
     if is_block_gzip(settings):
-        rule = "is a format whose readers find records by the names of files and their indexes."
-        raise ConfigError(
-            [Problem("connector.class", settings.text("connector.class"), rule, "Such a sink is not compacted.")]
-        )
+        rule = "writes Block-GZIP, whose readers find records by the names of files and their indexes."
+        remedy = "Let it write larger files: offset.flush.interval.ms, block.gzip.file.interval.ms."
+        raise ConfigError([Problem("connector.class", settings.text("connector.class"), rule, remedy)])
 
 
 def compaction_of(

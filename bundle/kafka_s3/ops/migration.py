@@ -28,7 +28,13 @@ from typing import Final
 
 from kafka_s3.connect.config.classes import TIME_PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import index_key_of, last_of_rewritten, normal_prefix, read_block_key
+from kafka_s3.connect.naming.keys import (
+    index_key_of,
+    last_of_rewritten,
+    normal_prefix,
+    read_block_key,
+    slices_of_rewritten,
+)
 from kafka_s3.engine.log.entry import CommitEntry, Progress
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
@@ -306,13 +312,14 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """An object, not counted yet."""
+    """An object, not counted yet, or what its name says of one of its slices. `last` is its last offset where the name says it."""
 
     topic_partition: TopicPartition
     found: FoundObject
     info: ObjectInfo
     form: str
     role: Role = Role.VALUE
+    last: int = -1
 
 
 def survey(settings: Settings, brokers: Brokers, *, store: ObjectStore, group: str) -> Survey:
@@ -401,7 +408,7 @@ class _Kept:
                 self.total -= 1
                 continue
             found.append(item)
-            ends[directory] = max(last_of_rewritten(item.info.key) or -1, ends.get(directory, -1))
+            ends[directory] = max(item.last, ends.get(directory, -1))
         return found
 
 
@@ -438,8 +445,19 @@ def _connect_listing(
         for info in store.list(names.prefix_of(topic)):
             read = names.read_own(info.key, topics, extension=form.extension)
             if read is not None and read.topic_partition.topic == topic:
-                found = FoundObject(info.key, read.encoded_partition, read.offset)
-                yield _Listed(read.topic_partition, found, info, form.name, role)
+                slices = slices_of_rewritten(info.key, read)
+                for one in (one for one in slices if one.records):
+                    found = FoundObject(
+                        info.key, read.encoded_partition, one.first_offset, one.last_offset - one.first_offset + 1
+                    )
+                    tp = TopicPartition(topic, one.partition)
+                    yield _Listed(tp, found, info, form.name, role, one.last_offset)
+                if not slices:
+                    found, last = (
+                        FoundObject(info.key, read.encoded_partition, read.offset),
+                        last_of_rewritten(info.key),
+                    )
+                    yield _Listed(read.topic_partition, found, info, form.name, role, -1 if last is None else last)
 
 
 def _block_listing(settings: Settings, store: ObjectStore, *, topics: tuple[str, ...]) -> Iterator[_Listed]:
@@ -457,7 +475,8 @@ def _counted(settings: Settings, store: ObjectStore, kept: _Kept) -> tuple[Found
     count = _counter(settings, store)
     first = len(items) - MOST_COUNTED
     return tuple(
-        replace(item.found, records=count(item)) if at >= first else item.found for at, item in enumerate(items)
+        replace(item.found, records=count(item)) if at >= first and item.found.records is None else item.found
+        for at, item in enumerate(items)
     )
 
 

@@ -143,7 +143,7 @@ def transition_of(text: str) -> Transition:
     found = re.fullmatch(r"([1-9]\d{0,4}):([A-Z_]+)", text.strip(), re.ASCII)
     if found is None or found[2] not in CLASSES:
         remedy = f"Write DAYS:CLASS, as 90:GLACIER; the classes are {', '.join(CLASSES)}."
-        raise ConfigError([Problem("--transition", text, "is no transition.", remedy)])
+        raise ConfigError([Problem("--transition", text, "is not a transition.", remedy)])
     return Transition(int(found[1]), found[2])
 
 

@@ -129,12 +129,12 @@ def offset_named(text: str, offsets: PartitionOffsets) -> int:
     start, head = offsets.start, offsets.head
     if start is None or head is None:
         raise _wrong(
-            str(offsets.topic_partition), text, "is no topic-partition of this Kafka cluster.", "Check its name."
+            str(offsets.topic_partition), text, "is not a topic-partition of this Kafka cluster.", "Check its name."
         )
     if text in ("earliest", "latest"):
         return start if text == "earliest" else head
     if not text.isascii() or not text.isdecimal():
-        raise _wrong("OFFSET", text, "is no offset.", "Give a number, earliest or latest.")
+        raise _wrong("OFFSET", text, "is not an offset.", "Give a number, earliest or latest.")
     if not start <= int(text) <= head:
         rule = f"is out of range: Kafka has {offsets.topic_partition} from {start} to {head} (the head)."
         raise _wrong("OFFSET", text, rule, "Give an offset in that range, earliest or latest.")
@@ -291,7 +291,7 @@ def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> R
     """
 
     def remake(entry: CommitEntry, gone: list[DataFile]) -> Remade:
-        kept = [file for file in gone if targets.get(file.topic_partition, file.last_offset + 1) > file.first_offset]
+        kept = [file for file in gone if any(_is_kept(one, targets) for one in file.by_slice)]
         elsewhere = entry.kind in (EntryKind.REPLAY, EntryKind.REWRITE)  # their records are not only in Kafka
         lost = [] if elsewhere else beyond_recovery(kept, brokers)
         owed = [file for file in kept if file not in lost]
@@ -303,6 +303,11 @@ def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> R
         return Remade(lost=lost)
 
     return remake
+
+
+def _is_kept(file: DataFile, targets: Mapping[TopicPartition, int]) -> bool:
+    """Whether a move leaves some records of a file to count."""
+    return targets.get(file.topic_partition, file.last_offset + 1) > file.first_offset
 
 
 def _wrong(key: str, value: str, rule: str, remedy: str) -> ConfigError:

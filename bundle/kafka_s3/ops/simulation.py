@@ -115,7 +115,7 @@ def sampled_load(
     firsts = [pc.min(sample.column("timestamp")).as_py() for sample in samples.values()]
     begun_ms = min((first for first in firsts if first is not None), default=otherwise_ms)
     streams = {tp: as_it_came(sample, begun_ms=begun_ms) for tp, sample in samples.items() if len(sample)}
-    return Load(_at_rate(streams, rate), begun_ms, _sample_notes(settings, streams))
+    return Load(_at_rate(streams, rate), begun_ms, _sample_notes(settings, streams, rate))
 
 
 def _newest(kafka: KafkaRecords, tp: TopicPartition, start: int, until: int) -> pa.RecordBatch:
@@ -139,10 +139,13 @@ def _at_rate(streams: dict[TopicPartition, Stream], rate: float | None) -> dict[
     return {tp: stream.at_rate(stream.per_second * rate / whole) for tp, stream in streams.items()}
 
 
-def _sample_notes(settings: Settings, streams: dict[TopicPartition, Stream]) -> tuple[str, ...]:
+def _sample_notes(settings: Settings, streams: dict[TopicPartition, Stream], rate: float | None) -> tuple[str, ...]:
     found = [
         f"Sampled {sum(len(one.sample) for one in streams.values()):,} records of {len(streams)} topic-partitions."
     ]
+    if rate is None:
+        pace = sum(one.per_second for one in streams.values())
+        found.append(f"They came at {pace:,.1f} records a second; --rate simulates another pace.")
     if settings.text("timestamp.extractor") == "RecordField":
         found.append(
             "Times in the values are those of the sample: directories and intervals by them come of the sample alone."

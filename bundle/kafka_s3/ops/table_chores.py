@@ -57,6 +57,7 @@ def maintenance_of(
             topics=frozenset({topic}),
             keys=keys,
             sort_by=settings.names("compact.sort.by"),
+            across=settings.flag("compact.across.partitions"),
         )
         try:
             for _ in work.run(rules):

@@ -1,7 +1,7 @@
 """What does a sink of production make of the records of a test? It runs as it is, but for the addresses and logins of its configuration.
 
 What it made are objects as files, tables and DataFrames, dead letters, and the log. Parquet keeps its columns and types. JSON and Avro rows
-are put together by name, with types that Arrow finds in the values; a JSON value that is no object, and what is no table (bytes,
+are put together by name, with types that Arrow finds in the values; a JSON value that is not an object, and what is not a table (bytes,
 Block-GZIP, formats of one's own), is in the column `value`: there one row per object.
 """
 
@@ -78,7 +78,7 @@ class RunSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SinkRun:
-    """A bucket after a sink has worked off its records and closed its files.
+    """A bucket after a sink has processed its records and closed its files.
 
     `objects` are the values' objects, by key, in the order in which they were committed; `bucket` is everything but the sink's state, so
     also objects of keys and headers, indexes, and the log of a Delta table. `entries` are the commit log's, the claim first.

@@ -178,7 +178,7 @@ def test_a_running_sink_is_paused_resumed_flushed_and_missed_when_it_is_killed(s
         assert str(running["heartbeat"]["pid"]) in sink.becomes("STALE")["reason"]
         assert time.monotonic() - killed > 2 * INTERVAL_MS / 1000
     assert "No sink orders is running" in str(sink.by_name("flush", "orders").exception)
-    assert "will be paused when it is started" in succeeded(sink.by_name("pause", "orders"))
+    assert "Once started, it will be paused." in succeeded(sink.by_name("pause", "orders"))
     assert succeeded(sink.by_name("delete", "orders")).startswith("Sink orders: 3 objects")
     assert sink.state_keys() == {"commits", "published", "open-files.json", "settings"}  # all that the log goes on with
     assert sink.sizes() == [5, 5, 5, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -113,6 +114,17 @@ def test_a_refresh_changes_what_has_changed_and_draws_nothing_again(browser: Any
     assert browser.driver.execute_script("return window.rows.every(one => one.isConnected)")
     assert browser.driver.execute_script(OUTSIDE) == 0
     assert browser.troubles() == []
+
+
+@pytest.mark.parametrize("pace", ["off", pytest.param("1 min", marks=pytest.mark.nightly)])
+def test_a_look_grows_older_on_the_page_and_a_slow_pace_is_no_silence(browser: Any, pace: str) -> None:
+    """With refresh off a page said for ever "seen 0 s ago", and after 15 s that the dashboard did not answer."""
+    opened(browser, size=(1366, 768), refresh=pace)
+    began = time.monotonic()
+    browser.until(lambda: time.monotonic() - began > 18, what="longer than the pace of a wall")
+    said = browser.find(".fleet .seen")[0].text
+    assert said.startswith(f"{browser.sinks} sinks in ")
+    assert 15 <= int(said.rpartition(" s ago")[0].rpartition(" ")[2]) < 60
 
 
 def test_names_and_reasons_of_strangers_stay_text(browser: Any) -> None:

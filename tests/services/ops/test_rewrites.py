@@ -24,9 +24,10 @@ from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
-from tests.support.configurations import BASE
+from tests.support.configurations import BASE, FIELD
 from tests.support.direct_sink import OwnProcess, drain_directly
-from tests.support.kafka import Given, document, produce
+from tests.support.kafka import Given, committed_records, document, produce
+from tests.support.waiting import eventually
 
 RECORDS = 200
 
@@ -96,3 +97,58 @@ def test_compacted_and_forgotten_on_real_services_nothing_of_somebody_is_left_an
     verified = CliRunner().invoke(app, ["verify", str(path)])
     assert verified.exit_code == 0, verified.output
     assert f"{RECORDS // 20} records and dead letters that it counts were erased" in verified.output
+
+
+FORMAT = "io.confluent.connect.s3.format."
+PARTITIONS = 4
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"field": name, "type": "string" if name in ("who", "d") else "int64"} for name in ("n", "who", "d", "p")
+    ],
+}
+
+
+@pytest.mark.parametrize("form", ["json.Json", "avro.Avro", "parquet.Parquet"])
+def test_files_of_all_partitions_become_one_lose_somebody_and_are_restored_to_their_partitions(
+    form: str, kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source, back = topic("people", PARTITIONS), topic("back", PARTITIONS)
+    config = {
+        **BASE, **FIELD, "name": "people", "topics": source, "flush.size": "5", "s3.bucket.name": bucket, "rewrite.grace.ms": "0",
+        "store.url": s3.endpoint_url, "kafka.bootstrap.servers": kafka.bootstrap_servers, "format.class": f"{FORMAT}{form}Format",
+        "compact.across.partitions": "true", "value.converter.schemas.enable": "true",
+    }  # fmt: skip
+    values = [{"n": n, "who": f"person {n % 20}", "d": "x", "p": n // 20 % PARTITIONS} for n in range(RECORDS)]
+    given = [
+        Given(document(schema=SCHEMA, payload=one), partition=n // 20 % PARTITIONS) for n, one in enumerate(values)
+    ]
+    produce(kafka.bootstrap_servers, source, given)
+    settings = drain_directly(config)
+    path = tmp_path / "people.json"
+    path.write_text(json.dumps(config))
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, list(words))
+        assert done.exit_code == 0, done.output
+        return " ".join(done.output.split())
+
+    rules = CompactionRules(25 << 20, now_ms() + 1, across=settings.flag("compact.across.partitions"))
+    with driver_at_work(settings):
+        (entry,) = compact_sink(settings, rules, clock_ms=now_ms, warn=pytest.fail)
+        (file,) = entry.files
+        assert [one.partition for one in file.slices] == list(range(PARTITIONS))
+        with closing(S3Store(store_options(settings))) as store:
+            eventually(lambda: [info.key for info in store.list(f"topics/{source}/")] == [file.key])
+        run("verify", str(path))
+        run("forget", str(path), "--where", "who = 'person 7'", "--yes")
+    run("verify", str(path))
+    run("restore", str(path), "--to-topic", back, "--yes")
+    found = [
+        (partition, json.loads(one.value or b""))
+        for partition in range(PARTITIONS)
+        for one in committed_records(kafka.bootstrap_servers, back, partition)
+    ]
+    left = [one for one in values if one["who"] != "person 7"]
+    assert found == sorted(((one["p"], one) for one in left), key=lambda one: one[0])
+    assert "0 to 39, 38 records" in run("explain", str(path), f"{source}:2:0")

@@ -26,13 +26,14 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
-from tests.support.configurations import BASE
+from tests.support.configurations import BASE, FIELD
 from tests.support.kafka import Given, document, produce
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 
 ROUNDS, RECORDS, PEOPLE, PARTITIONS = 6, 60, 10, 2
 TRIES, IDLE_S = 5, 15
+COMPACTIONS = (("compact", "--older-than", "1s"), ("compact", "--older-than", "1s", "--across-partitions"))
 FORGOTTEN = 3
 """Of this person nothing is sent once the first erasure was asked for."""
 
@@ -62,7 +63,7 @@ class Scene:
         given = []
         for n in range(self.sent, self.sent + RECORDS):
             if n % PEOPLE != without:
-                given.append(Given(document(n=n, who=n % PEOPLE), partition=n // PEOPLE % PARTITIONS))
+                given.append(Given(document(n=n, who=n % PEOPLE, d="x"), partition=n // PEOPLE % PARTITIONS))
         produce(self.config["kafka.bootstrap.servers"], self.config["topics"], given)
         self.sent += RECORDS
 
@@ -108,7 +109,7 @@ def scene(
     kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, topic: Callable[..., str], tmp_path: Path
 ) -> Iterator[Scene]:
     config = {
-        **BASE, "name": "people", "topics": topic("people", PARTITIONS), "flush.size": "3", "s3.bucket.name": bucket,
+        **BASE, **FIELD, "name": "people", "topics": topic("people", PARTITIONS), "flush.size": "3", "s3.bucket.name": bucket,
         "store.url": s3.endpoint_url, "kafka.bootstrap.servers": kafka.bootstrap_servers, "rewrite.grace.ms": "500",
         "s3.compression.type": "gzip", "poll.interval.ms": "100", "heartbeat.interval.ms": "1000",
     }  # fmt: skip
@@ -121,14 +122,14 @@ def test_killed_drivers_compactions_and_erasures_lose_nothing_double_nothing_and
     forget = ("forget", "--where", f"who = {FORGOTTEN}", "--yes")
     for number in range(ROUNDS):
         scene.send(without=FORGOTTEN if number >= ROUNDS // 2 else None)
-        words = forget if number >= ROUNDS // 2 else ("compact", "--older-than", "1s")
+        words = forget if number >= ROUNDS // 2 else COMPACTIONS[number % len(COMPACTIONS)]
         command = scene.command(*words)
         for victim in scene.draw.sample([command, scene.driver], 2):
             scene.kill(victim)
         scene.driver = scene.drive()
     eventually(scene.has_read_all, what=scene.driver.output)
     scene.done(*forget)
-    scene.done("compact", "--older-than", "1s")
+    scene.done(*COMPACTIONS[1])
     with closing(S3Store(store_options(scene.settings))) as store:
         log = CommitLog(store, state_paths(scene.settings), clock_ms=now_ms)
         eventually(lambda: log.load().replaced == {}, what=scene.driver.output)
@@ -147,6 +148,7 @@ def test_killed_drivers_compactions_and_erasures_lose_nothing_double_nothing_and
         assert list(store.list(paths.rewrite_requests())) == []
     swaps = [entry for entry in entries if entry.kind is EntryKind.REWRITE and entry.swaps]
     assert {entry.reason for entry in swaps} == {"compaction", "erasure"}
+    assert any(file.slices for file in live), "files of both partitions are one"
     verified = " ".join(scene.done("verify").split())
     erased = re.findall(r"(\d+) records and dead letters that it counts were erased", verified)
     assert sum(map(int, erased)) == RECORDS * ROUNDS // 2 // PEOPLE, verified

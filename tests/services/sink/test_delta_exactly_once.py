@@ -56,7 +56,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 
 def order(n: int) -> bytes:
-    """Orders of later batches have one column more each; some are no JSON."""
+    """Orders of later batches have one column more each; some are not JSON."""
     later = {f"later_{batch}": n for batch in range(1, n // BATCH + 1)}
     return b"{broken" if n % 29 == 11 else document(n=n, **later)
 

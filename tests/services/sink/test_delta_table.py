@@ -35,7 +35,7 @@ COUNTRIES = ("DE", "FR", "a b/c", None)  # a directory with a blank, one with a 
 
 
 def order(n: int) -> bytes:
-    """Later orders have more columns, also nested ones; some are no JSON."""
+    """Later orders have more columns, also nested ones; some are not JSON."""
     if n % 40 == 39:
         return b"{broken"
     later = {"note": f"n{n}", "at": {"x": n, "y": "later"}} if n >= 100 else {"at": {"x": n}}

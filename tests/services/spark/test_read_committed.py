@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from chispa import assert_df_equality
 
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.model.errors import ConfigError
+from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import noted_settings
 from kafka_s3.spark import location_of, read_committed, register
+from kafka_s3.store.s3 import S3Store
 from tests.support.configurations import STATE, TIME
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce
+from tests.support.rewriting import ask_for_compaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +32,14 @@ if TYPE_CHECKING:
 
 TEN = 1_705_312_800_000  # 2024-01-15T10:00:00Z
 HOUR = 3_600_000
+
+
+@dataclass
+class Asked:
+    """Of which sink a compaction is asked for, and when."""
+
+    now: int
+    settings: Settings
 
 
 class Sink:
@@ -67,6 +83,25 @@ def test_records_come_with_their_directories_and_their_place_in_kafka_and_in_the
             (2, "2024", "12", name, 0, 1, 1, 1, 0),
         ],
         "n long, year string, hour string, _topic string, _partition int, _offset long, _first_offset long, _last_offset long, _row long",
+    )
+
+
+def test_of_an_object_of_several_partitions_each_row_keeps_its_place_in_kafka(
+    here: Surroundings, topic: Callable[..., str]
+) -> None:
+    name = topic("together", 2)
+    sink = Sink(here, name, **{**TIME, "compact.across.partitions": "true", "rewrite.grace.ms": "0"})
+    sink.take(*(Given(document(n=n), n % 2, timestamp_ms=TEN) for n in range(8)))
+    settings = resolved(validate(sink.config).usable())
+    with closing(S3Store(store_options(settings))) as store:
+        (request,) = ask_for_compaction(Asked(now_ms(), settings), store)
+        sink.take()  # the next driver takes it, and deletes the originals
+        assert [info.key for info in store.list(f"topics/{name}/")] == [request.files[0].key]
+    found = sink.read(with_metadata=True).select("n", "_partition", "_offset", "_last_offset", "_row")
+    sink.expect(
+        found,
+        [(n, n % 2, n // 2, 3, n % 2 * 4 + n // 2) for n in range(8)],
+        "n long, _partition int, _offset long, _last_offset long, _row long",
     )
 
 
@@ -120,7 +155,7 @@ def test_a_number_that_a_column_cannot_hold_names_object_column_and_value(sink: 
 
 def test_an_error_is_one_of_the_product_where_the_call_is_made_and_spark_has_its_text_elsewhere(sink: Sink) -> None:
     sink.take({"n": 0})
-    with pytest.raises(ConfigError, match=rf"topic .'others'.: is no topic of this sink's log. It has {sink.topic}"):
+    with pytest.raises(ConfigError, match=rf"topic .'others'.: is not a topic of this sink's log. It has {sink.topic}"):
         read_committed(sink.here.spark, sink.config, "others")
     with pytest.raises(ConfigError, match=r"sink .'another'.: has no commit log"):
         read_committed(sink.here.spark, {**sink.config, "name": "another"}, sink.topic)
@@ -182,5 +217,5 @@ def test_the_source_is_known_by_its_name(sink: Sink, tmp_path: Any) -> None:
     assert register(sink.here.spark) == "kafka_s3"
     reader = sink.here.spark.read.format("kafka_s3").option("config", str(file))
     assert [row.n for row in reader.option("topic", sink.topic).load().collect()] == [0]
-    with pytest.raises(Exception, match=r"topics .'x'.: is no option of this source. Known: config"):
+    with pytest.raises(Exception, match=r"topics .'x'.: is not an option of this source. Known: config"):
         reader.option("topics", "x").load()

@@ -201,7 +201,7 @@ def _apps(bundle: Bundle) -> Iterator[Finding]:
     for key, app in bundle.resources("apps").items():
         folder = bundle.origins[f"apps.{key}"].parent / app["source_code_path"]
         if not APP_NAME.fullmatch(app["name"]):
-            yield f"app {key}: {app['name']} is no name for an app"
+            yield f"app {key}: {app['name']} is not a name for an app"
         if not folder.is_dir():
             yield f"app {key}: no folder {app['source_code_path']}"
         names = {resource["name"] for resource in app.get("resources", [])}

@@ -151,7 +151,7 @@ ORDERS, SHIPMENTS, TASK = "resources/jobs/orders", "resources/jobs/shipments", "
         (f"{ORDERS}/job_clusters/0/new_cluster/spark_env_vars", {"KAFKA_PASSWORD": "hunter2"}, "holds a secret"),
         (f"{SHIPMENTS}/{TASK}/environment_key", "other", "no environment other"),
         (f"{SHIPMENTS}/{TASK}/libraries", [{"whl": "../../dist/*.whl"}], "dependency of its environment"),
-        ("resources/apps/dashboard/name", "Kafka_S3", "no name for an app"),
+        ("resources/apps/dashboard/name", "Kafka_S3", "is not a name for an app"),
         ("resources/apps/dashboard/source_code_path", "../board", "no folder"),
         ("resources/apps/dashboard/config/env/5/value_from", "keys", "no resource keys"),
         ("resources/apps/dashboard/config/env/4", {"name": "A", "valueFrom": "access-key-id"}, "needs value or value_from"),

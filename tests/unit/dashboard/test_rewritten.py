@@ -10,11 +10,12 @@ from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState
 from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.history import tables_of
 from kafka_s3.model.files import Role
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.testing.services.memory import MemoryRecord
 from reading.frames import Frames, frames_of, part_of, part_of_tables
 from reading.letters import letter_files, read_page, source_of
 from reading.tables import TableStatus
-from tests.support.configurations import TOLERANT
+from tests.support.configurations import TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.rewriting import ask_for_compaction
 from tests.unit.ops.erasure.test_forgetting import KEYS, forget
@@ -119,3 +120,28 @@ def test_a_letter_that_was_erased_is_not_shown_though_its_file_is_still_in_the_b
     assert len(originals) == 2
     still_open = LetterSelection(states=frozenset({LetterState.OPEN}))
     assert read_page(source_of(world.store, frames, files, still_open)).letters == ()
+
+
+@pytest.mark.parametrize("by_tables", [False, True])
+def test_an_object_of_several_partitions_is_one_that_counts_in_the_place_of_all_its_originals(by_tables: bool) -> None:
+    topics = [TopicPartition("orders", number) for number in range(3)]
+    config = {**TIME, "flush.size": "2", "rewrite.grace.ms": str(DAY_MS), "compact.across.partitions": "true"}
+    world = World(config, topics=topics)
+    world.start()
+    for tp in topics:
+        world.add(range(4), tp=tp)
+    assert world.sink.poll_and_commit()
+    world.now += DAY_MS
+    assert ask_for_compaction(world, world.store)
+    world.sink.rewrites.notice(str(world.now))
+    assert world.sink.poll_and_commit()
+    entries = world.entries()
+    ends = {"first": 0, "last": len(entries) - 1}
+    part = part_of_tables(tables_of(entries), **ends) if by_tables else part_of(entries, **ends)
+    frames = frames_of([part])
+    found = partitions.directories(frames.files)[["files", "records", "bytes"]].values.tolist()
+    (file,) = [one.file for one in live_objects(entries).values()]
+    assert found == [[1, 12, file.bytes]]
+    sizes = rotations.swapped(frames.files, frames.swaps)
+    assert (sizes.before["files"].sum(), sizes.after["files"].sum()) == (6, 1)
+    assert data.totals(frames.entries)["files"] == 6

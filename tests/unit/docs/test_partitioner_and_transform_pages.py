@@ -577,7 +577,7 @@ SENTENCES = {
             ({"rotate.file.on.partition.change": "false"}, (("DE", 0), ("FR", 1))),
         )
     ],
-    "Fields that are no text, whole number or boolean are bad records": [
+    "Fields that are neither text, a whole number nor a boolean are bad records": [
         Example(
             {**FIELD_AND_TIME, "partition.field.name": "n"},
             [Record(value(n=1.5), timestamp_ms=TEN_MS)],

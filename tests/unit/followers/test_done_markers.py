@@ -387,6 +387,24 @@ def test_the_rows_of_a_complete_directory_are_sorted_where_that_is_asked_for() -
     assert pq.read_table(io.BytesIO(world.store.get(merged.key)))["n"].to_pylist() == [6, 7, 8, 9]
 
 
+def test_the_files_of_all_partitions_of_a_complete_directory_become_one_where_that_is_asked_for() -> None:
+    second = TopicPartition("orders", 1)
+    world = World({**CONFIG, **SMALL, "compact.across.partitions": "true"}, topics=(ORDERS, second))
+    world.start()
+    for offset in range(2):
+        for tp in (ORDERS, second):
+            come(world, tp, offset, START_MS)
+        work(world)
+    for tp in (ORDERS, second):
+        come(world, tp, 2, START_MS + HOUR)
+    work(world)
+    look_again(world)
+    assert sizes(world) == [1, 1, 4]
+    (merged,) = [file for entry in world.entries() for file in entry.files if entry.swaps]
+    assert merged.topic_partitions == (ORDERS, second)
+    assert marked(world).keys() == {"h=10"}
+
+
 @pytest.mark.parametrize(
     ("changed", "key"),
     [

@@ -85,7 +85,7 @@ def test_very_many_objects_are_several_messages(tmp_path: Path, monkeypatch: pyt
     ("config", "rule"),
     [
         ({"notification.class": "pigeon"}, "The known ones are webhook, sns, sqs"),
-        ({"notification.class": "sns", "notification.target": "https://a"}, "is no target of sns"),
+        ({"notification.class": "sns", "notification.target": "https://a"}, "is not a target of sns"),
         (
             {"notification.class": "webhook", "notification.target": "file:///etc/passwd"},
             "begins with http:// or https://",

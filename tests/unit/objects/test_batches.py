@@ -163,7 +163,7 @@ def test_values_without_fields_are_one_column() -> None:
         assert object_schema(*stored(content, form)).names == ["value"]
         found = read(content, form, Columns(pa.schema([("value", pa.string())])))
         assert [row["value"] for row in found] == ["x", None, "y"]
-    with pytest.raises(ObjectUnreadable, match="a record is no object"):
+    with pytest.raises(ObjectUnreadable, match="a record is not an object"):
         read(json_object([1]), "json", Columns(pa.schema([("a", pa.int64())])))
     out = io.BytesIO()
     fastavro.writer(out, "string", ["x", "y"])

@@ -35,6 +35,7 @@ from kafka_s3.ops.rewrites import NotTaken
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import object_names
 from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.configurations import BLOCK_GZIP
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import audited
 
@@ -185,6 +186,22 @@ def test_beside_a_driver_at_work_the_objects_are_asked_for() -> None:
     world.sink.rewrites.notice("another")
     assert world.sink.poll_and_commit()
     assert world.numbers()[merged_key(world)] == list(range(12))
+
+
+def test_a_block_gzip_sink_is_refused_by_command_and_by_key() -> None:
+    world = World(BLOCK_GZIP)
+    with pytest.raises(ConfigError) as refused:
+        compaction(world)
+    (problem,) = refused.value.problems
+    assert (problem.key, problem.value) == ("connector.class", world.settings.text("connector.class"))
+    assert "block.gzip.file.interval.ms" in problem.remedy
+    for key in ("compact.enable", "compact.across.partitions"):
+        with pytest.raises(ConfigError) as refused:
+            settings_of({**BLOCK_GZIP, key: "true"})
+        (problem,) = refused.value.problems
+        assert (problem.key, problem.value) == (key, "true")
+        assert "Block-GZIP" in problem.rule
+        assert problem.remedy.startswith("Leave it out.")
 
 
 def test_too_large_targets_are_refused() -> None:

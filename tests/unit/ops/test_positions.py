@@ -246,12 +246,12 @@ def test_offsets_have_names(text: str, offset: int) -> None:
 
 @pytest.mark.parametrize("text", ["2", "10", "-1", "soon", "٣"])
 def test_an_offset_that_kafka_does_not_have_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"from 3 to 9|is no offset"):
+    with pytest.raises(ConfigError, match=r"from 3 to 9|is not an offset"):
         offset_named(text, PartitionOffsets(ORDERS, None, 3, 9, None))
 
 
 def test_an_unknown_partition_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"orders-1.*no topic-partition"):
+    with pytest.raises(ConfigError, match=r"orders-1.*not a topic-partition"):
         offset_named("3", PartitionOffsets(SECOND, None, None, None, None))
 
 

@@ -39,7 +39,7 @@ def key(offset: int, partition: int = 0) -> str:
 
 
 def broken(config: dict[str, str] = CONFIG) -> World:
-    """Ten records per partition; those at 2, 3 and 7 are no JSON, the last of partition 0 is null."""
+    """Ten records per partition; those at 2, 3 and 7 are not JSON, the last of partition 0 is null."""
     world = World(config, topics=(ORDERS, OTHER))
     world.start()
     for tp in (ORDERS, OTHER):

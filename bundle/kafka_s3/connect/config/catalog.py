@@ -118,7 +118,7 @@ def entry(name: str) -> CatalogEntry:
     if found is None:
         names = list(dict.fromkeys(one.name for one in entries))
         remedy = f"Known: {', '.join(names)}. {did_you_mean(name, names)}".rstrip()
-        raise ConfigError([Problem("NAME", name, "is no connector of the catalog.", remedy)])
+        raise ConfigError([Problem("NAME", name, "is not a connector of the catalog.", remedy)])
     return found
 
 

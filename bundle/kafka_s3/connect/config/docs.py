@@ -164,6 +164,7 @@ PAGES: Final = (
             "metrics.prometheus.port", "metrics.otlp.enable")),
         Chapter("After each commit", (), (
             "glue.database.name", "done.marker.name", "compact.enable", "compact.target.bytes", "compact.sort.by",
+            "compact.across.partitions",
             "notification.class", "notification.target", "aws.endpoint.url"),
             "With examples: [followers](followers.md)."),
     )),

@@ -344,9 +344,15 @@ def _nearest(given: str, known: Iterable[str]) -> str:
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """A sentence that names the nearest known name other than itself, or nothing."""
+    near = nearest(given, known)
+    return f"Did you mean {near}?" if near else ""
+
+
+def nearest(given: str, known: Iterable[str]) -> str | None:
+    """The known name that is nearest to this one, and not it; None where none is near."""
     spelt = {name.lower(): name for name in known if name and name != given}
     near = difflib.get_close_matches(given.lower(), spelt, n=1, cutoff=0.75)
-    return f"Did you mean {spelt[near[0]]}?" if near else ""
+    return spelt[near[0]] if near else None
 
 
 @accepts("3 to 63 lower-case letters, digits, dots and hyphens; or an access point's ARN")
@@ -357,7 +363,7 @@ def bucket_name(value: Value) -> Value:
         return value
     remedy = "The folder in it is topics.dir." if _WITH_FOLDER.fullmatch(given) else ""
     raise InvalidValue(
-        f"is no name of a bucket: those have {bucket_name.text}.", f"Write the bucket alone. {remedy}".strip()
+        f"is not a name of a bucket: those have {bucket_name.text}.", f"Write the bucket alone. {remedy}".strip()
     )
 
 
@@ -369,7 +375,7 @@ def topic_names(value: Value) -> Value:
         return names if isinstance(value, tuple) else value
     plain = isinstance(value, tuple) and any(re.search(r"[*+?|()\[\]^$]", name) for name in names)
     remedy = "A pattern of names goes into topics.regex." if plain else "Write the names as Kafka has them."
-    raise InvalidValue(f"is no topic name: those have {topic_names.text}.", remedy)
+    raise InvalidValue(f"is not a topic name: those have {topic_names.text}.", remedy)
 
 
 @accepts("an address, for example https://host:9000")
@@ -407,7 +413,7 @@ def check_rendered(key: str, text: str) -> None:
         raise InvalidValue("holds {{ }}: a template that was not rendered.", f"Render the file first. {meant}")
     variable = _VARIABLE.search(text)
     if variable and not key.startswith(_NAMED_GROUPS):
-        rule = f"holds ${{{variable[1]}}}, which is no reference: nothing replaces it."
+        rule = "holds a name in ${ }, but does not say where to look it up."
         raise InvalidValue(rule, f"An environment variable is written ${{env:{variable[1]}}}.")
 
 

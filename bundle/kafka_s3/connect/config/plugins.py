@@ -130,7 +130,7 @@ def _faults(declared: Any, group: str) -> Iterator[str]:
     for option in declared:
         key = option.key
         if group != TRANSFORM_GROUP and (option_of(key) or key in CLOUD or key in BLOCK_GZIP or "." not in key):
-            yield f"hold {key}, which is no key of a package's own: give it a prefix such as acme"
+            yield f"hold {key}, which is not a key of a package's own: give it a prefix such as acme"
         if option.family:
             yield f"hold {key}: keys are named one by one"
         if option.type is Type.PASSWORD and not sensitive(key):

@@ -335,7 +335,8 @@ def empty(path: Path) -> ConfigError:
 
 def fault(path: Path, position: str | None, rule: str, remedy: str = "") -> ConfigError:
     """The error of a file that cannot be read as what it is."""
-    return ConfigError([Problem(str(path), position or "configuration file", rule, remedy)])
+    key, value = (str(path), position) if position else ("configuration file", str(path))
+    return ConfigError([Problem(key, value, rule, remedy)])
 
 
 def _neighbour(path: Path) -> str:

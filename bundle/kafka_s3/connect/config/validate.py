@@ -14,7 +14,7 @@ from typing import Final
 from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, CONVERTER_SETTINGS, PATTERN_PARTITIONERS
 from kafka_s3.connect.config.dialects import SpelledConfig
 from kafka_s3.connect.config.dialects.managed_cloud import translations
-from kafka_s3.connect.config.dialects.spelling import another_products, self_managed
+from kafka_s3.connect.config.dialects.spelling import INSTEAD, another_products, self_managed
 from kafka_s3.connect.config.option import (
     INT_MAX,
     InvalidValue,
@@ -187,7 +187,7 @@ def _one_by_one(
             values.pending.add(key)
             values.problems += malformed(key, text)
         else:
-            _take(key, text, values, own)
+            _take(key, text, values, own, renamed={} if translation.spelled else INSTEAD)
     values.problems += _missing(values, texts, own.values())
     return values
 
@@ -202,10 +202,10 @@ def _waits_for_a_tool(key: str, text: str, values: _Values) -> bool:
     return False
 
 
-def _take(key: str, text: str, values: _Values, own: Mapping[str, Option]) -> None:
+def _take(key: str, text: str, values: _Values, own: Mapping[str, Option], *, renamed: Mapping[str, str]) -> None:
     option = own.get(key) or option_of(key)
     if option is None:
-        near = did_you_mean(key, own) or similar_key(key)
+        near = did_you_mean(key, own) or similar_key(key, renamed)
         values.unknown.append(problem(key, "is not a known key and is ignored.", near))
         return
     try:
@@ -218,7 +218,7 @@ def _take(key: str, text: str, values: _Values, own: Mapping[str, Option]) -> No
     values.settled[key] = value
     refusal = unsupported(option, value)
     if refusal:
-        near = similar_key(key) if option.family else ""
+        near = similar_key(key, renamed) if option.family else ""
         values.problems.append(problem(key, refusal.rule, f"{near} {refusal.remedy}".strip()))
     elif option.status is OptionStatus.INFORMATIONAL and not _is_quiet(option, value):
         values.warnings.append(problem(key, "has no effect.", option.note))

@@ -284,7 +284,7 @@ class AvroColumns:
 def columns_for(avro: Any, schema: ConnectSchema, fields: frozenset[str] | None = None) -> AvroColumns | None:
     """The reader of a writer schema (parsed JSON), with `fields` of those alone.
 
-    None where it is no record, or holds what only the slow path reads: decimals, small ints, and what takes no bytes.
+    None where it is not a record, or holds what only the slow path reads: decimals, small ints, and what takes no bytes.
     """
     kind = read_types(avro)
     return AvroColumns(kind, schema, fields) if kind.kind == "record" and is_columnar(kind, schema) else None
@@ -364,7 +364,7 @@ class AvroPayloads:
         self._raw = self._writer == "bytes" or (isinstance(self._writer, dict) and self._writer == {"type": "bytes"})
 
     def decode_payloads(self, payloads: pa.Array) -> Payloads:
-        """The values; a payload that is no datum of the schema is a failure. Bytes after the datum are ignored, as in the original.
+        """The values; a payload that is not a datum of the schema is a failure. Bytes after the datum are ignored, as in the original.
 
         Raises TooManyValues where several payloads become more values than may be held at once.
         """

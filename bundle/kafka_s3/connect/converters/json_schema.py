@@ -34,7 +34,7 @@ class JsonSchemaPayloads:
         try:
             document = json.loads(registered.text)
         except (ValueError, RecursionError) as error:
-            raise SchemaError(f"The JSON Schema is no JSON: {error}.") from None
+            raise SchemaError(f"The JSON Schema is not JSON: {error}.") from None
         references = parsed_references(registered.references)
         self._schema = connect_schema_of_json(document, options=options, version=version, references=references)
         self._exact = has_decimal(self._schema)
@@ -42,7 +42,7 @@ class JsonSchemaPayloads:
         self.schema, self._width = self._schema, width(self._schema)
 
     def decode_payloads(self, payloads: pa.Array) -> Payloads:
-        """The values of JSON texts; what is no JSON or does not match the schema is among the failures.
+        """The values of JSON texts; what is not JSON or does not match the schema is among the failures.
 
         Raises TooManyValues where several texts become more values than may be held at once.
         """

@@ -50,7 +50,7 @@ JAVA_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocuments:
-    """`values` and `texts` (on one line each) of the documents at the positions `rows`, ascending; offsets of nulls; what is no JSON."""
+    """`values` and `texts` (on one line each) of the documents at the positions `rows`, ascending; offsets of nulls; what is not JSON."""
 
     rows: Longs
     values: list[Any]
@@ -103,7 +103,7 @@ def check_for_columns(value: Any, text: bytes) -> None:
 
 
 def json_failures(batch: KafkaBatch, found: DecodedEach) -> list[Failure]:
-    """The failures of values that are no JSON."""
+    """The failures of values that are not JSON."""
     message = "Converting byte[] to Kafka Connect data failed due to serialization error: "
     return [
         Failure(int(batch.offsets[row]), Stage.VALUE_CONVERTER, JAVA_CONVERTER, DATA_EXCEPTION, message + reason)
@@ -112,7 +112,7 @@ def json_failures(batch: KafkaBatch, found: DecodedEach) -> list[Failure]:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON value")
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 def _whole(digits: str) -> int:
@@ -369,7 +369,7 @@ def _has_endless_number(values: pa.Array) -> bool:
 
 
 def _unsafe(codes: npt.NDArray[np.uint8]) -> bool:
-    """Whether Arrow's reader would crash (a top-level null, seen with pyarrow 26) or take what is no JSON (NaN, Infinity).
+    """Whether Arrow's reader would crash (a top-level null, seen with pyarrow 26) or take what is not JSON (NaN, Infinity).
 
     The searches in text take a quarter as long as the parser, so two bytes decide first whether there is anything to search for.
     """

@@ -15,6 +15,9 @@ Three spellings (`[x]` where there is one):
 
 An object that was made from others (`kafka-s3 compact`) is called by the first of them, with the last offset of all and eight hexadecimal
 digits of the rewrite before the extension: `orders+0+0000000000-0000000999.5f2c91ab.json`. So no two rewrites give one key, and no task.
+Where it holds records of several topic-partitions, each further run of rows follows with partition, first and last offset, and with the
+number of its records behind an `n` where these do not fill its offsets: `orders+0+0000000000-0000000999_1-500-899n396.5f2c91ab.json`.
+The numbers are left out where an erasure would make a name too long by them.
 
 Some keys are never written. A part of a key may come from a record: a field's value, a schema's name, whatever an own partitioner makes
 of a header. As in the original it is written as it is (SEMANTICS A4.2), so a record could choose where its object goes. What S3 itself
@@ -33,7 +36,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, Self
 
-from kafka_s3.model.files import DataFile
+from kafka_s3.model.files import DataFile, Slice
 from kafka_s3.model.offsets import TopicPartition
 
 
@@ -100,24 +103,89 @@ class DataKeys(Protocol):
         return file.topic
 
 
-_MARK: Final = r"(?:-[0-9]{1,19}\.[0-9a-f]{8})?"
-_MARKED: Final = re.compile(r"-(?P<last>[0-9]{1,19})\.(?P<hash>[0-9a-f]{8})(?![^/.])[^/]*", re.ASCII)
+_RUN: Final = r"[0-9]{1,19}(?:n[0-9]{0,19})?"
+_OTHERS: Final = rf"(?:_[0-9]{{1,10}}-[0-9]{{1,19}}-{_RUN})*"
+_MARK: Final = rf"(?:-{_RUN}{_OTHERS}\.[0-9a-f]{{8}})?"
+_MARKED: Final = re.compile(
+    r"-(?P<last>[0-9]{1,19})(?P<records>(?:n[0-9]{0,19})?)"
+    rf"(?P<others>{_OTHERS})\.(?P<hash>[0-9a-f]{{8}})(?![^/.])[^/]*",
+    re.ASCII,
+)
+LONGEST_NAME: Final = 255
+"""Bytes that MinIO and the file systems behind other stores take as a part of a key."""
 
 
-def rewritten_key(key: str, extension: str, *, last: int, width: int, rewrite: str) -> str:
+def rewritten_key(
+    key: str, extension: str, *, last: int, width: int, rewrite: str, slices: Sequence[Slice] = ()
+) -> str:
     """The key of the object that takes the place of several, of which the first has this key and extension.
 
-    `last` is the last offset of all, written with `width` digits at least; `rewrite` are eight hexadecimal digits.
+    `last` is the last offset of all, or of the first of its `slices` where it has some, written with `width` digits at least; `rewrite` are
+    eight hexadecimal digits.
     """
     stem = key.removesuffix(extension)
     mark = _MARKED.search(stem, stem.rfind("/") + 1)
-    return f"{stem[: mark.start()] if mark else stem}-{str(last).zfill(width)}.{rewrite}{extension}"
+    begin, end = f"{stem[: mark.start()] if mark else stem}-{str(last).zfill(width)}", f".{rewrite}{extension}"
+    whole = f"{begin}{_runs(slices)}{end}"
+    return whole if _length(whole) <= LONGEST_NAME else f"{begin}{_COUNTS.sub('n', _runs(slices))}{end}"
+
+
+def fits_in_name(key: str, slices: Sequence[Slice]) -> bool:
+    """Whether the name of an object with these slices, of which the first comes from the object of this key, is not too long.
+
+    So that an erasure can follow, it has to leave space for what such a one says of each.
+    """
+    space = len(f"-{2**63 - 1}.{'0' * 8}") + len(slices)
+    return _length(first_of_rewritten(key)) + len(_runs(slices)) + space <= LONGEST_NAME
+
+
+_COUNTS: Final = re.compile("n[0-9]+")
+
+
+def _length(key: str) -> int:
+    return len(key.rpartition("/")[2].encode("utf-8", "surrogatepass"))
+
+
+def _runs(slices: Sequence[Slice]) -> str:
+    """What a name says of slices, but for the last offset of the first."""
+    others = (f"_{one.partition}-{one.first_offset}-{one.last_offset}{_count(one)}" for one in slices[1:])
+    return "".join([*map(_count, slices[:1]), *others])
+
+
+def _count(one: Slice) -> str:
+    return "" if one.records == one.last_offset - one.first_offset + 1 else f"n{one.records}"
+
+
+def slices_of_rewritten(key: str, first: ObjectKey) -> tuple[Slice, ...]:
+    """The slices of an object that was made from others of several topic-partitions, by its key, of which `first` is what it says of the
+    first one; none for any other. Where the name does not say how many records a slice has, that is -1.
+    """
+    found = _MARKED.search(key, key.rfind("/") + 1)
+    if found is None or not found["others"]:
+        return ()
+    named = [(first.topic_partition.partition, first.offset, found["last"] + found["records"])]
+    for partition, begin, end in (text.split("-") for text in found["others"][1:].split("_")):
+        named.append((int(partition), int(begin), end))
+    slices = list[Slice]()
+    for partition, begin, end in named:
+        last, sparse, records = end.partition("n")
+        count = int(records or -1) if sparse else int(last) - begin + 1
+        slices.append(Slice(partition, begin, int(last), count))
+    return tuple(slices)
 
 
 def last_of_rewritten(key: str) -> int | None:
-    """The last offset of an object that was made from others, by its key; None for all that tasks have made, whose keys do not say it."""
+    """The last offset of an object that was made from others, or of its first slice, by its key; None for all that tasks have made, whose
+    keys do not say it.
+    """
     found = _MARKED.search(key, key.rfind("/") + 1)
     return None if found is None else int(found["last"])
+
+
+def rewrite_of(key: str) -> str:
+    """The digits of the rewrite that made an object, by its key; blank for all that tasks have made."""
+    found = _MARKED.search(key, key.rfind("/") + 1)
+    return "" if found is None else found["hash"]
 
 
 def first_of_rewritten(key: str) -> str:

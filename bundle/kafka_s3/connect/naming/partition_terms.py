@@ -54,11 +54,11 @@ def _term(text: str) -> PartitionTerm:
         if size.isdigit() and 0 < int(size) < 2**31:
             return PartitionTerm(f"{name}[{int(size)}]", _column(column))
     raise ValueError(
-        f"has {text!r}, which is no transform; known are {', '.join(TIMES)}(column) and {', '.join(SIZED)}(size, column)."
+        f"has {text!r}, which is not a transform; known are {', '.join(TIMES)}(column) and {', '.join(SIZED)}(size, column)."
     )
 
 
 def _column(text: str) -> str:
     if not _COLUMN.fullmatch(text):
-        raise ValueError(f"has {text!r}, which is no name of a column.")
+        raise ValueError(f"has {text!r}, which is not a name of a column.")
     return text

@@ -54,7 +54,7 @@ def path_of(text: str) -> Path:
     """The path of a field. Raises ValueError, with what is wrong with it."""
     found = tuple(text.split("."))
     if not all(map(_FIELD.fullmatch, found)):
-        raise ValueError("is no field: names are separated by dots, without blanks and quotes.")
+        raise ValueError("is not a field: names are separated by dots, without blanks and quotes.")
     return found
 
 

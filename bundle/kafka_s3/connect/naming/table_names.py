@@ -59,7 +59,7 @@ def parts(pattern: str) -> list[str]:
 
 
 def fault(pattern: str) -> str:
-    """Why a text is no pattern of table names; nothing where it is one."""
+    """Why a text is not a pattern of table names; nothing where it is one."""
     found = [part.replace(TOPIC, "t") for part in parts(pattern)]
     if len(found) not in (2, 3) or not all(_PART.fullmatch(part) for part in found):
         return "must be catalog.schema.table or schema.table, without blanks, slashes and quotes in its parts."

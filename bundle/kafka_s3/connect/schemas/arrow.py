@@ -21,7 +21,7 @@ from kafka_s3.connect.schemas.json_form import scale_of
 
 
 def infer_table(items: list[Any]) -> pa.Table:
-    """A table of the top-level fields of Python values; a value that is no object gives one field `value`."""
+    """A table of the top-level fields of Python values; a value that is not an object gives one field `value`."""
     rows = [item if isinstance(item, dict) else {"value": item} for item in items]
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: infer_array([row.get(name) for row in rows]) for name in names}
@@ -172,7 +172,7 @@ def arrow_field(name: str, schema: ConnectSchema) -> pa.Field:
 
 
 def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
-    """Structs as a table. Raises SchemaError where the schema is no struct, or a number is beyond its column."""
+    """Structs as a table. Raises SchemaError where the schema is not a struct, or a number is beyond its column."""
     if schema.kind is not SchemaType.STRUCT:
         raise SchemaError(f"Parquet needs structs; the value's schema is {schema.kind}.")
     if not schema.fields:  # from no arrays a table would have no rows

@@ -121,7 +121,7 @@ class _Reader:
         if isinstance(kind, (dict, list)):
             return self.read(kind, space, depth + 1)
         if not isinstance(kind, str):
-            raise SchemaError(f"{json.dumps(avro)[:80]} is no Avro schema: it has no type. {REMEDY}")
+            raise SchemaError(f"{json.dumps(avro)[:80]} is not an Avro schema: it has no type. {REMEDY}")
         props = {key: value for key, value in avro.items() if key != "type"}
         if kind in PRIMITIVES:
             return AvroType(kind, props=props)

@@ -87,7 +87,7 @@ def from_json(
 def default_value(schema: ConnectSchema) -> Any:
     """The default as a Connect value, a new one at each call; None where there is none.
 
-    Raises SchemaError where it is no value of the schema.
+    Raises SchemaError where it is not a value of the schema.
     """
     return None if schema.default is None else from_json(json.loads(schema.default), schema, where="the default")
 
@@ -278,7 +278,7 @@ def scale_of(schema: ConnectSchema) -> int:
     except (KeyError, ValueError):
         raise SchemaError("A Decimal schema needs the parameter scale, a whole number.") from None
     if not -(2**31) <= scale < 2**31:
-        raise SchemaError(f"A Decimal schema has the scale {scale}, which is no Java int.")
+        raise SchemaError(f"A Decimal schema has the scale {scale}, which is not a Java int.")
     return scale
 
 
@@ -295,12 +295,12 @@ def decimal_from(raw: bytes, scale: int) -> Decimal:
 
 
 def unscaled_bytes(value: Any, scale: int) -> bytes:
-    """The shortest bytes that hold a number at a scale. Raises SchemaError where digits would be lost, or where it is no decimal:
+    """The shortest bytes that hold a number at a scale. Raises SchemaError where digits would be lost, or where it is not a decimal:
     a schema may have that name and another type.
     """
     if not isinstance(value, Decimal):
         raise SchemaError(
-            f"{str(value)[:60]} is no decimal, as its schema is called, but of type {type(value).__name__}."
+            f"{str(value)[:60]} is not a decimal, as its schema is called, but of type {type(value).__name__}."
         )
     if not value.is_finite() or value.adjusted() + scale > MOST_DIGITS:
         raise SchemaError(f"{str(value)[:60]} cannot be written as a decimal: it is not finite or too large.")

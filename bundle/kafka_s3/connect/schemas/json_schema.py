@@ -158,13 +158,13 @@ def connect_schema_of_json(
 
 
 def parsed_references(references: Iterable[Reference]) -> dict[str, Any]:
-    """The referenced documents by name. Raises SchemaError where one is no JSON."""
+    """The referenced documents by name. Raises SchemaError where one is not JSON."""
     found = {}
     for reference in references:
         try:
             found[reference.name] = json.loads(reference.text)
         except (ValueError, RecursionError) as error:
-            raise SchemaError(f"The referenced JSON Schema {reference.name} is no JSON: {error}.") from None
+            raise SchemaError(f"The referenced JSON Schema {reference.name} is not JSON: {error}.") from None
     return found
 
 

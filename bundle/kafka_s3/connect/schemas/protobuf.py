@@ -153,7 +153,7 @@ def _whole(text: str | None) -> int | None:
 
 def _timestamp(message: Any) -> int:
     if not FIRST_SECOND <= message.seconds <= LAST_SECOND or not 0 <= message.nanos < 10**9:
-        raise ValueError(f"{message.seconds} s and {message.nanos} ns is no timestamp of the years 1 to 9999")
+        raise ValueError(f"{message.seconds} s and {message.nanos} ns is not a timestamp of the years 1 to 9999")
     return int(message.seconds * 1000 + message.nanos // 1_000_000)
 
 

@@ -178,7 +178,7 @@ def _write(path: Path, name: str, text: str) -> None:
         path.write_text(text, encoding="utf-8", errors="replace")
     except (OSError, UnicodeError) as error:
         raise SchemaError(
-            f"A Protobuf reference is named {name!r}, which is no file's path beside the others: {error}."
+            f"A Protobuf reference is named {name!r}, which is not a file's path beside the others: {error}."
         ) from None
 
 

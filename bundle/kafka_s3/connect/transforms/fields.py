@@ -402,7 +402,7 @@ class InsertField:
                     yield constant(topic_partition.topic if what == "topic" else self.static, pa.string(), len(run))
 
     def _spliced(self, run: Run, values: JsonText, topic_partition: TopicPartition) -> Run | None:
-        """The fields written behind those of each document; None where a document may have one of them already, or is no object."""
+        """The fields written behind those of each document; None where a document may have one of them already, or is not an object."""
         texts, names = values.texts, [one.name for one in self.insertions]
         objects = pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}"))
         if not pc.all(objects).as_py() or len(set(names)) < len(names) or _may_hold(texts, names):

@@ -271,7 +271,7 @@ def _state(known: SinkSnapshot) -> tuple[SinkState, str]:
     if heartbeat.phase is Phase.FAILED:
         return SinkState.FAILED, heartbeat.failure
     if heartbeat.phase is Phase.STOPPED:
-        later = " It will be paused when it is started." if _pause_waits(known) else ""
+        later = " Once started, it will be paused." if _pause_waits(known) else ""
         return SinkState.STOPPED, f"ended cleanly {age(now_ms - heartbeat.beat_ms)} ago.{later}"
     if not heartbeat.alive(now_ms):
         return SinkState.STALE, _stale(known, heartbeat)

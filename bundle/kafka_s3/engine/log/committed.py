@@ -27,7 +27,8 @@ _RECORDS: Final = frozenset({Role.VALUE, Role.KEY})
 
 @dataclass(frozen=True, slots=True)
 class CommittedFile:
-    """A file of records: its object of values, None where it holds tombstones only; that of its keys, None without; and its entry.
+    """A file of records: its object of values, None where it holds tombstones only; that of its keys, None without; and its entry. Each
+    slice of an object of several topic-partitions is a file.
 
     `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
     `erased` are the offsets between its first and its last whose records were erased.
@@ -75,7 +76,8 @@ def committed_files(
     stretch = _Stretch(topic)
     live = live_objects(chain(stretch.own(entries), stretch.rewrites(later)))
     stretch.check(live)
-    return [_file(parts) for parts in group_by_file(live.values()) if not _RECORDS.isdisjoint(parts)]
+    slices = (part for one in live.values() for part in one.by_slice)
+    return [_file(parts) for parts in group_by_file(slices) if not _RECORDS.isdisjoint(parts)]
 
 
 def _file(parts: Mapping[Role, LiveObject]) -> CommittedFile:

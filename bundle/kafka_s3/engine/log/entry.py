@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from kafka_s3.engine.log.formats import PLAIN_FORMAT, REWRITE_FORMAT, WAITING_FORMAT, check_format, format_members
+from kafka_s3.engine.log.formats import (
+    PLAIN_FORMAT,
+    REWRITE_FORMAT,
+    SLICES_FORMAT,
+    WAITING_FORMAT,
+    check_format,
+    format_members,
+)
 from kafka_s3.model.errors import LogDamaged
-from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
+from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Slice, Totals, Upload
 from kafka_s3.model.offsets import Gap, LogEnd, OffsetSet, TopicPartition
 
 LAST_OFFSET: Final = 2**63 - 1
@@ -73,6 +80,8 @@ class Swap:
 
     `records` and `bytes` are the originals'; `digest` is that of the records of `by`, whatever their order, blank where there are none.
     `dropped` are the rows of the originals, from 0, that `by` does not hold, or holds without any content (dead letters).
+
+    Where the originals have several topic-partitions, `partitions` says which ones each of them has, and `topic_partition` is the first.
     """
 
     topic_partition: TopicPartition
@@ -82,6 +91,20 @@ class Swap:
     digest: str = ""
     dropped: OffsetSet = field(default_factory=OffsetSet)
     bytes: int = 0
+    partitions: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        """Those whose records the originals hold."""
+        numbers = {one for some in self.partitions for one in some} or {self.topic_partition.partition}
+        return tuple(TopicPartition(self.topic_partition.topic, number) for number in sorted(numbers))
+
+    def keys_of(self, topic_partitions: Set[TopicPartition]) -> tuple[str, ...]:
+        """The keys of the originals that hold records of some of these."""
+        if not self.partitions:
+            return self.keys if self.topic_partition in topic_partitions else ()
+        topic, pairs = self.topic_partition.topic, zip(self.keys, self.partitions, strict=True)
+        return tuple(key for key, some in pairs if any(TopicPartition(topic, n) in topic_partitions for n in some))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +161,8 @@ class CommitEntry:
     @property
     def form(self) -> int:
         """The oldest form that can say what the entry says."""
+        if any(file.slices for file in self.uncompleted) or any(swap.partitions for swap in self.swaps):
+            return SLICES_FORMAT
         if self.kind is EntryKind.REWRITE:
             return REWRITE_FORMAT
         return WAITING_FORMAT if self.waiting else PLAIN_FORMAT
@@ -243,13 +268,16 @@ def swap_document(swap: Swap) -> dict[str, Any]:
     topic, partition = swap.topic_partition
     plain = {name: getattr(swap, name) for name in ("keys", "by", "records", "bytes", "digest")}
     dropped = {"dropped": swap.dropped.ranges} if swap.dropped.ranges else {}
-    return {"topic": topic, "partition": partition} | plain | dropped
+    several = {"partitions": swap.partitions} if swap.partitions else {}
+    return {"topic": topic, "partition": partition} | plain | dropped | several
 
 
 def _swap(document: dict[str, Any]) -> Swap:
     plain = {name: document[name] for name in ("by", "records", "digest")}
     of, dropped = TopicPartition(document["topic"], document["partition"]), _offsets(document.get("dropped", ()))
-    return Swap(of, tuple(document["keys"]), **plain, dropped=dropped, bytes=document.get("bytes", 0))
+    several = tuple(tuple(some) for some in document.get("partitions", ()))
+    size = document.get("bytes", 0)
+    return Swap(of, tuple(document["keys"]), **plain, dropped=dropped, bytes=size, partitions=several)
 
 
 def _erasure_document(erasure: Erasure) -> dict[str, Any]:
@@ -263,7 +291,8 @@ def _erasure(document: dict[str, Any]) -> Erasure:
 
 
 SORTED: Final = "sorted_by"
-FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile) if field.name != SORTED)
+SLICES: Final = "slices"
+FILE: Final = tuple(one.name for one in dataclasses.fields(DataFile) if one.name not in (SORTED, SLICES, "place"))
 UPLOAD: Final = tuple(field.name for field in dataclasses.fields(Upload) if field.name != "inherited")
 
 
@@ -271,7 +300,8 @@ def file_document(file: DataFile) -> dict[str, Any]:
     """A file in its JSON form. Who began its upload is no matter of the log."""
     upload = {name: getattr(file.upload, name) for name in UPLOAD}
     order = {SORTED: file.sorted_by} if file.sorted_by else {}
-    return {name: getattr(file, name) for name in FILE} | {"upload": upload} | order
+    slices = {SLICES: [dataclasses.astuple(one) for one in file.slices]} if file.slices else {}
+    return {name: getattr(file, name) for name in FILE} | {"upload": upload} | order | slices
 
 
 def file_of(document: dict[str, Any]) -> DataFile:
@@ -279,7 +309,8 @@ def file_of(document: dict[str, Any]) -> DataFile:
     upload = document["upload"]
     made = Upload(upload["key"], upload["id"], tuple(upload["parts"]), upload["size"], upload.get("inherited", False))
     enums = {"reason": Reason(document["reason"]), "role": Role(document["role"])}
-    return DataFile(**{**document, **enums, "upload": made})
+    slices = {SLICES: tuple(Slice(*one) for one in document.get(SLICES, ()))}
+    return DataFile(**{**document, **enums, **slices, "upload": made})
 
 
 def parse_name(name: str) -> TopicPartition:

@@ -52,8 +52,8 @@ class LogState:
     """What the log says after its last entry. A blank topic id: the topic was looked for, and was not in Kafka yet.
 
     `replaced` are the originals that are to be deleted, by the version of the entry of kind rewrite that replaced them. Where a position
-    goes back they are left alone: what is read again may get their keys. `rewritten`: some entry was of that kind. `erased` are offsets
-    that are not written once more, whoever reads them again.
+    goes back they are left alone: what is read again may get their keys. `form` is the newest form of entries of that kind, 0 where there
+    are none: an earlier version may not go on from here. `erased` are offsets that are not written once more, whoever reads them again.
     """
 
     version: int = -1
@@ -63,7 +63,7 @@ class LogState:
     totals: Totals = field(default_factory=Totals)
     cluster_id: str = ""
     replaced: Mapping[int, Replaced] = field(default_factory=dict)
-    rewritten: bool = False
+    form: int = 0
     erased: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
 
     def after(self, entry: CommitEntry) -> LogState:
@@ -76,7 +76,7 @@ class LogState:
             totals=self.totals.plus(entry.totals),
             cluster_id=entry.cluster_id or self.cluster_id,
             replaced=self._replaced_after(entry),
-            rewritten=self.rewritten or entry.kind is EntryKind.REWRITE,
+            form=max(self.form, entry.form if entry.form >= REWRITE_FORMAT else 0),
             erased=self._erased_after(entry),
         )
 
@@ -93,12 +93,18 @@ class LogState:
         back |= {tp for tp in moved if entry.progress[tp].frontier < self.progress[tp].frontier}
         left = {version: one.without(back) for version, one in self.replaced.items() if version not in entry.deleted}
         if entry.swaps:
-            left[entry.version] = Replaced(entry.committed_at, frozenset(swap.topic_partition for swap in entry.swaps))
+            mine = frozenset(tp for swap in entry.swaps for tp in swap.topic_partitions)
+            left[entry.version] = Replaced(entry.committed_at, mine)
         return {version: one for version, one in left.items() if one.topic_partitions}
 
     def recounted(self, more_bytes: int) -> LogState:
         """The state after an entry was found to count so many bytes more."""
         return replace(self, totals=replace(self.totals, bytes=self.totals.bytes + more_bytes))
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether objects were ever put in the place of others."""
+        return self.form > 0
 
     @property
     def frontier(self) -> dict[TopicPartition, int]:
@@ -114,7 +120,7 @@ def checkpoint_json(state: LogState, last: CommitEntry) -> bytes:
     """A checkpoint as stored: the state, and the last entry as it is."""
     whole = replace(last, progress=state.progress, topic_ids=state.topic_ids, cluster_id=state.cluster_id)
     document = {
-        **format_members(max(last.form, REWRITE_FORMAT if state.rewritten else 0)),
+        **format_members(max(last.form, state.form)),
         "entry": json.loads(whole.to_json()),
         "last": json.loads(last.to_json()),
         "totals": asdict(state.totals),
@@ -145,7 +151,7 @@ def read_checkpoint(content: bytes, *, key: str) -> tuple[LogState, CommitEntry]
         ) from error
     state = LogState(
         whole.version, whole.epoch, dict(whole.progress), dict(whole.topic_ids), totals, whole.cluster_id,
-        replaced, rewritten="replaced" in document, erased=erased,
+        replaced, form=document["format"] if "replaced" in document else 0, erased=erased,
     )  # fmt: skip
     return state, last
 
@@ -223,17 +229,16 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Entry `version` puts `file` in the place of the objects of a swap; None: nothing is left of them."""
+    """Entry `version` puts `file` in the place of the objects of a swap; None: nothing is left of them.
+
+    There is one for each topic-partition whose records these held.
+    """
 
     version: int
     committed_at: str
+    topic_partition: TopicPartition
     swap: Swap
     file: DataFile | None
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """Whose objects they are."""
-        return self.swap.topic_partition
 
 
 Event: TypeAlias = Segment | Reset | Gap | Replacement
@@ -273,7 +278,9 @@ class LogFold:
         for tp, offsets in entry.resolved.items():
             found.append(self._replay(entry, tp, offsets, files=tuple(files.get(tp, ()))))
         by_key = {file.key: file for file in entry.files} if entry.swaps else {}
-        found += (Replacement(entry.version, entry.committed_at, swap, by_key.get(swap.by)) for swap in entry.swaps)
+        for swap in entry.swaps:
+            made = by_key.get(swap.by)
+            found += (Replacement(entry.version, entry.committed_at, tp, swap, made) for tp in swap.topic_partitions)
         return found
 
     def _recreated(self, entry: CommitEntry) -> Iterator[Reset]:
@@ -317,6 +324,8 @@ class LiveObject:
 
     `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
     `erased` are the offsets between its first and its last whose records were erased.
+
+    Of an object of several topic-partitions each slice whose records count is one of `parts`, with an `until` and `erased` of its own.
     """
 
     file: DataFile
@@ -324,6 +333,17 @@ class LiveObject:
     committed_at: str
     until: int | None = None
     erased: OffsetSet = field(default_factory=OffsetSet)
+    parts: tuple[LiveObject, ...] = ()
+
+    @property
+    def by_slice(self) -> tuple[LiveObject, ...]:
+        """The slices that count, as objects of one topic-partition; itself, where it has one."""
+        return self.parts or (self,)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its records count."""
+        return all(one.until is None for one in self.by_slice) and len(self.parts) == len(self.file.slices)
 
 
 def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
@@ -364,6 +384,8 @@ def group_by_file(live: Iterable[LiveObject]) -> list[dict[Role, LiveObject]]:
 
 
 def _with_erased(one: LiveObject, erased: Mapping[TopicPartition, OffsetSet]) -> LiveObject:
+    if one.parts:
+        return replace(one, parts=tuple(_with_erased(part, erased) for part in one.parts))
     offsets = erased.get(one.file.topic_partition, OffsetSet())
     return replace(one, erased=offsets.since(one.file.first_offset).before(one.file.last_offset + 1))
 
@@ -373,7 +395,9 @@ def _add_live(
 ) -> None:
     for file in files:
         live.pop(file.key, None)
-        live[file.key] = LiveObject(file, event.version, event.committed_at)
+        slices = file.by_slice if file.slices else ()
+        parts = tuple(LiveObject(one, event.version, event.committed_at) for one in slices)
+        live[file.key] = LiveObject(file, event.version, event.committed_at, parts=parts)
         own.add(file.key)
 
 
@@ -386,20 +410,31 @@ def _replace_live(live: dict[str, LiveObject], own: set[str], event: Replacement
 
 
 def _cut_live(live: dict[str, LiveObject], own: set[str], reset: Reset) -> None:
-    for key in sorted(own) if reset.goes_back else ():
+    for key in sorted(own & live.keys()) if reset.goes_back else ():
         one = live[key]
-        if one.file.role in _WITHOUT_RECORDS or not reset.supersedes(one.file.last_offset + 1):
-            continue
-        if reset.recreated or one.file.first_offset >= reset.frontier:
+        left = [cut for part in one.by_slice if (cut := _cut(part, reset)) is not None]
+        if left:
+            live[key] = replace(one, parts=tuple(left)) if one.parts else left[0]
+        else:
             del live[key]
             own.discard(key)
-        else:
-            live[key] = replace(one, until=min(one.until or reset.frontier, reset.frontier))
+
+
+def _cut(one: LiveObject, reset: Reset) -> LiveObject | None:
+    """What still counts of an object, or of a slice, once a position was set back."""
+    mine = one.file.topic_partition == reset.topic_partition and one.file.role not in _WITHOUT_RECORDS
+    if not mine or not reset.supersedes(one.file.last_offset + 1):
+        return one
+    if reset.recreated or one.file.first_offset >= reset.frontier:
+        return None
+    return replace(one, until=min(one.until or reset.frontier, reset.frontier))
 
 
 def _lose_live(live: dict[str, LiveObject], own: set[str], gap: Gap) -> None:
-    for key in sorted(own):
+    for key in sorted(own & live.keys()):
         file = live[key].file
+        if file.slices:
+            continue  # made of objects that were there
         if gap.first <= file.first_offset and file.last_offset <= gap.last and file.role is not Role.DEAD_LETTER:
             del live[key]
             own.discard(key)

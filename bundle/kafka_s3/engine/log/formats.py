@@ -11,6 +11,7 @@ form   what it can say that the one before cannot
 1      the first release
 2      files of earlier entries that wait to be completed (`waiting`)
 3      objects that take the place of others (kind `rewrite`); checkpoints of such
+4      objects with records of several topic-partitions (`slices`)
 =====  ==========================================================================
 """
 
@@ -25,7 +26,8 @@ from kafka_s3.model.errors import LogDamaged
 PLAIN_FORMAT: Final = 1
 WAITING_FORMAT: Final = 2
 REWRITE_FORMAT: Final = 3
-NEWEST_FORMAT: Final = 3
+SLICES_FORMAT: Final = 4
+NEWEST_FORMAT: Final = 4
 
 
 def format_members(number: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What happened, from the first entry on? The log's closed stretches as tables, and the entries behind them as they are.
 
-Rows are of entries, of files and of dead letter files, with columns named as the members of an entry (docs/commit-log.md). Everything of
+Rows are of entries, of files and of dead letter files, with columns named as the members of an entry (docs/log-tables.md). Everything of
 an entry is in them but the ids of its uploads, which mean nothing once it is published. What a column has no form for (a time beyond the
 year 9999, an order of rows, a log that was changed by hand) is in `as_logged` as the log has it. Tables are never the truth: those that are
 missing, damaged or of another log cost time only, and a line says why.
@@ -127,7 +127,7 @@ def _entry_row(entry: CommitEntry, at_ms: int) -> tuple[Any, ...]:
 
 def _file_row(file: DataFile) -> tuple[Any, ...]:
     times = [_time(file.min_timestamp), _time(file.max_timestamp)]
-    plain = times == [file.min_timestamp, file.max_timestamp] and not file.sorted_by
+    plain = times == [file.min_timestamp, file.max_timestamp] and not file.sorted_by and not file.slices
     plain = plain and (file.upload.key, file.upload.size) == (file.key, file.bytes)
     as_logged = None if plain else json.dumps(file_document(replace(file, upload=replace(file.upload, id=""))))
     return (

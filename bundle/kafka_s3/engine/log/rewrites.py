@@ -64,7 +64,7 @@ def judge_request(request: CommitEntry, since: Iterable[CommitEntry]) -> tuple[R
 
 def _obstacle(request: CommitEntry, entry: CommitEntry) -> str:
     """Why a request does not hold any more after an entry, blank where it does."""
-    mine = {swap.topic_partition for swap in request.swaps}
+    mine = {tp for swap in request.swaps for tp in swap.topic_partitions}
     if entry.kind is EntryKind.REWRITE:
         taken = {key for swap in entry.swaps for key in swap.keys}
         both = [key for swap in request.swaps for key in swap.keys if key in taken]
@@ -85,4 +85,4 @@ def _moved(entry: CommitEntry) -> set[TopicPartition]:
 def originals(entry: CommitEntry, topic_partitions: Iterable[TopicPartition]) -> Sequence[str]:
     """The keys of the objects of these topic-partitions that an entry of kind rewrite has replaced."""
     wanted = set(topic_partitions)
-    return [key for swap in entry.swaps if swap.topic_partition in wanted for key in swap.keys]
+    return list(dict.fromkeys(key for swap in entry.swaps for key in swap.keys_of(wanted)))

@@ -8,12 +8,10 @@ whole sink. Where nothing answers at all, the loop itself waits until the outage
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.model.errors import (
     CommitUnknown,
     EngineDied,
@@ -27,8 +25,7 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Observer, Source
-from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import Backoff, iso_time
 
 PASSING: Final = (
@@ -41,11 +38,6 @@ NAMED: Final = 3
 """So many topic-partitions are named where several fail alike."""
 LISTED: Final = 10
 """So many are listed where a sink ends with them."""
-AT_ONCE: Final = 4
-"""So many reads run beside the loop at most."""
-Outcomes = list[TaskOutcome]
-Background = Callable[[Callable[[], Outcomes]], "Future[Outcomes]"]
-"""Does work beside the loop."""
 _log = logging.getLogger(__name__)
 
 
@@ -187,63 +179,6 @@ class PartitionFailures:
         return PartitionsStopped(
             f"Sink {sink}: {len(names)} {have} stopped ({listed}). {' '.join(list(reasons)[:NAMED])}", names
         )
-
-
-def at_once(work: Callable[[], Outcomes]) -> Future[Outcomes]:
-    """Does it before anything else: for loops that nobody waits for, as in memory."""
-    done: Future[Outcomes] = Future()
-    try:
-        done.set_result(work())
-    except Exception as error:
-        done.set_exception(error)
-    return done
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """A read on its way: when it began (epoch ms), and the positions of its topic-partitions then."""
-
-    started_ms: int
-    before: Mapping[TopicPartition, PartitionState]
-    outcomes: Future[Outcomes]
-
-    def holds(self, tp: TopicPartition, states: Mapping[TopicPartition, PartitionState]) -> bool:
-        """Whether the topic-partition is still where the read began."""
-        before, state = self.before[tp], states.get(tp)
-        return state is not None and (
-            (state.frontier, state.open_state, state.recorded, state.leader_epoch)
-            == (before.frontier, before.open_state, before.recorded, before.leader_epoch)
-        )
-
-
-@dataclass
-class Retries:
-    """The reads of one sink that run beside its loop."""
-
-    source: Source
-    background: Background
-    running: list[Retry] = field(default_factory=list)
-
-    @property
-    def busy(self) -> frozenset[TopicPartition]:
-        """The topic-partitions that are being read."""
-        return frozenset(tp for one in self.running for tp in one.before)
-
-    @property
-    def room(self) -> int:
-        """How many more reads may begin."""
-        return AT_ONCE - len(self.running)
-
-    def begin(self, due: Sequence[Assignment], states: Mapping[TopicPartition, PartitionState], now_ms: int) -> None:
-        """Begins a read of these assignments."""
-        before = {one.topic_partition: states[one.topic_partition] for one in due}
-        self.running.append(Retry(now_ms, before, self.background(lambda: self.source.read(due))))
-
-    def finished(self) -> Iterator[Retry]:
-        """The reads that have ended; one that is not taken, because what became of another ended the loop's round, is given again."""
-        for one in [one for one in self.running if one.outcomes.done()]:
-            self.running.remove(one)
-            yield one
 
 
 @dataclass

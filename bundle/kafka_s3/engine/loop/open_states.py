@@ -328,7 +328,7 @@ class OpenStates:
     def _remove_others(self, listed: Collection[str], ended: Collection[str], epoch: int) -> None:
         """Removes those of the listed states that nobody goes on from: those that were noted and have `ended`, and those that never held.
 
-        A state of a later epoch than this driver's is a successor's; what has no epoch in its name is no state of a driver.
+        A state of a later epoch than this driver's is a successor's; what has no epoch in its name is not a state of a driver.
         """
         kept = set(self._noted.values())
         epochs = {key: self.states.paths.open_state_epoch(key) for key in listed if key not in kept}

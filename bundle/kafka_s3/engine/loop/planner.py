@@ -366,7 +366,7 @@ def closing_held(wanted: Assignment) -> Assignment:
 
 
 def waves(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
-    """The assignments in groups that at most `tasks` (`tasks.max`) can work off, the largest backlogs together.
+    """The assignments in groups that at most `tasks` (`tasks.max`) can process, the largest backlogs together.
 
     With two tasks, of ranges long long quiet quiet the first two are one wave, and the others the next, as one task takes both.
     """

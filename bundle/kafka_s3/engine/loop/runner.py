@@ -69,7 +69,7 @@ def run_continuously(
     backoff = Backoff(backoff_ms, longest_backoff_ms or backoff_ms)
     failures, stop = 0, False
     while not stop:
-        outcome = _unless_paused(channel, channel.commands(), partial(_poll, sink), stopped=stopped)
+        outcome = _unless_paused(sink, channel, channel.commands(), partial(_poll, sink), stopped=stopped)
         failures = failures + 1 if outcome is PollEnd.UNANSWERED else 0
         if outcome is PollEnd.INTERRUPTED:
             stop = stopped()
@@ -89,7 +89,7 @@ def run_available_now(
     close: Reason | None = None,
     channel: CommandChannel = UNATTENDED,
 ) -> None:
-    """Works off everything up to the heads of start time and returns; with `close` the open tail is closed too.
+    """Processes everything up to the heads of start time and returns; with `close` the open tail is closed too.
 
     A sink that is paused does nothing, and returns between two commits when it is paused meanwhile. The rest as `run_continuously`.
     """
@@ -101,7 +101,7 @@ def run_available_now(
         if commands is not None and not commands.paused and not polled:
             sink.poll()
             polled = True
-        outcome = _unless_paused(channel, commands, partial(_drain, sink, close=close), stopped=stopped)
+        outcome = _unless_paused(sink, channel, commands, partial(_drain, sink, close=close), stopped=stopped)
         failures = failures + 1 if outcome is PollEnd.UNANSWERED else 0
         if outcome is PollEnd.DONE or (failures and wait(sink.pause_ms(backoff.pause_ms(failures)))):
             break
@@ -135,6 +135,7 @@ def _drain(sink: Sink, interruption: Interruption, *, close: Reason | None) -> P
 
 
 def _unless_paused(
+    sink: Sink,
     channel: CommandChannel,
     commands: Control | None,
     work: Callable[[Interruption], PollEnd],
@@ -145,6 +146,8 @@ def _unless_paused(
     if commands is None:
         return PollEnd.UNANSWERED
     if commands.paused:
+        if not sink.settle():
+            return PollEnd.UNANSWERED
         channel.resting(commands)
         return PollEnd.DONE
     channel.working(commands)

@@ -1,7 +1,7 @@
 """How does a sink run? The loop, and the life of a round from top to bottom.
 
 A *poll* asks the brokers where the logs of all topic-partitions end. What is due then is read in *waves*: as many assignments as
-`tasks.max` tasks work off at a time. A *round* is a wave's way into the bucket (several rounds, where a wave has very many files):
+`tasks.max` tasks process at a time. A *round* is a wave's way into the bucket (several rounds, where a wave has very many files):
 
 1. plan: which topic-partitions can close a file now, and which offsets are read for that (`planner`);
 2. read: tasks write files and report them; nothing of it is visible yet (`Source`);
@@ -14,7 +14,7 @@ Where something does not answer between 3 and 6, the next call takes the round u
 
 A topic-partition that fails costs itself only. Its siblings' reports are committed, and it is tried again alone, beside the loop, with
 pauses of its own (`failures`); what it left in the bucket is removed first (`open_states`). Where all of them fail, the service behind them
-is away: then the loop itself waits.
+is away: then the loop itself waits. A backlog is read beside the loop, too, where others would wait for it (`beside`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,18 @@ from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.remade import Remake
+from kafka_s3.engine.loop.beside import (
+    PIECES,
+    Background,
+    ReadBeside,
+    ReadsBeside,
+    at_once,
+    is_backlog,
+    pieces,
+    unread,
+)
 from kafka_s3.engine.loop.committer import Committer, PhaseTimes, Recovery
-from kafka_s3.engine.loop.failures import Background, Outage, PartitionFailures, Retries, Retry, at_once
+from kafka_s3.engine.loop.failures import Outage, PartitionFailures
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.loop.open_states import Leftovers, OpenStates
 from kafka_s3.engine.loop.planner import Behaviour, PartitionState, assignment, committed, plan, waves
@@ -60,14 +70,25 @@ LIMIT_REMEDY: Final = (
     "Nothing of their batch was committed. Correct the configuration or the producers; to go on as it is, raise "
     "errors.deadletter.max.ratio (1 is no limit)."
 )
+AT_ONCE: Final = 4
+"""So many reads of what fails run beside the loop at most."""
 RETRY_CHECK_MS: Final = 250
-"""How often the loop checks whether a read beside it has ended."""
+"""How often the loop checks whether such a read has ended."""
+PIECE_CHECK_MS: Final = 100
+"""How often it checks whether a piece of a backlog has."""
+LOOKS_A_MS: Final = 4
+"""A look at the brokers for so many topic-partitions may follow after a millisecond."""
 _log = logging.getLogger(__name__)
 
 
 def always() -> bool:
     """Nothing keeps the sink from going on."""
     return True
+
+
+def no_slots() -> int:
+    """Nobody reads a backlog beside the loop."""
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +119,18 @@ class Sink:
         remakes: Mapping[EntryKind, Remake] | None = None,
         open_states: OpenStates | None = None,
         background: Background = at_once,
+        slots: Callable[[], int] = no_slots,
         followed: FollowedVersion = no_tables,
     ) -> None:
-        """Topics are found when the sink is opened. `background` runs the reads of what fails beside the loop."""
+        """Topics are found when the sink is opened. `background` runs reads beside the loop: of what fails, and of a backlog; `slots`
+        says for how many tasks there is a place.
+        """
         self.behaviour, self.brokers, self.source, self.store, self.log = behaviour, brokers, source, store, log
         self.clock_ms, self.followers, self.observer, self.open_states = clock_ms, followers, observer, open_states
         self.failures = PartitionFailures(clock_ms, behaviour.backoff, behaviour.retry_timeout_ms, behaviour.lost)
         self.leftovers = Leftovers(store, log, data_keys, observer, clock_ms)
-        self.retries = Retries(source, background)
+        self.retries, self.backlog = ReadsBeside(source, background), ReadsBeside(source, background)
+        self._slots = slots
         self.polled_ms: int | None = None
         self._phases = PhaseTimes()
         self._round: Round | None = None
@@ -171,11 +196,15 @@ class Sink:
             self.rewrites.attend()
             self.followers.catch_up_late(self.log)
             self.poll()
-            while self.commit_due(go_on):
+            while self._commit_due_beside_backlog(go_on):
                 pass
             self._raise_outage()
 
         return self._outage.attempt(work)
+
+    def settle(self) -> bool:
+        """Waits for what is being read of a backlog, and commits it; False where something did not answer (see `poll_and_commit`)."""
+        return self._outage.attempt(self._settle_backlog)
 
     def try_drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> bool:
         """Drains; False where something did not answer or fails, and it has to be called again (see `poll_and_commit`)."""
@@ -184,6 +213,7 @@ class Sink:
     def drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> None:
         """Works until nothing that was delivered can close a file any more; with `close` the open tail is closed too."""
         self._finish_round()
+        self._settle_backlog()
         self._publish_waiting()
         self.rewrites.attend()
         while self.commit_due(go_on):
@@ -199,10 +229,16 @@ class Sink:
     def pause_ms(self, longest_ms: int) -> int:
         """How long to wait before the next poll: less than `longest_ms` where something is tried again before."""
         next_ms = self.clock_ms() + RETRY_CHECK_MS if self.retries.running else self.failures.next_ms()
+        if self.backlog.running:
+            next_ms = self.clock_ms() + max(PIECE_CHECK_MS, len(self.partition_states) // LOOKS_A_MS)
         return longest_ms if next_ms is None else max(0, min(longest_ms, next_ms - self.clock_ms()))
 
     def end(self) -> None:
-        """Gives up reads that still run beside the loop: nothing of them counts. Raises where topic-partitions have stopped."""
+        """Commits what is being read of a backlog, and gives up other reads that still run beside the loop: nothing of them counts.
+
+        Raises where topic-partitions have stopped.
+        """
+        self.settle()
         for one in self.retries.finished():
             if one.outcomes.exception() is None:
                 self._abandon([report for report in one.outcomes.result() if isinstance(report, TaskReport)])
@@ -218,7 +254,7 @@ class Sink:
         self.leftovers.suspect_again()
         self.failures.forget(self.failures.known.keys() - self.partition_states.keys())
         self._note_open_files()
-        self.leftovers.clean(self.partition_states, busy=self.retries.busy)
+        self.leftovers.clean(self.partition_states, busy=self._busy)
         self.polled_ms = now
         self._raise_stop()
         self.observer.polled(self._backlog)
@@ -237,10 +273,62 @@ class Sink:
 
     def _ready(self) -> list[PartitionState]:
         """The topic-partitions that the loop reads itself: those that do not fail, or all that may pass where none goes on."""
-        apart = self._waiting() | self.retries.busy | self.failures.stopped.keys()
+        apart = self._waiting() | self._busy | self.failures.stopped.keys()
         if not self._all_fail():
             apart |= self.failures.known.keys()
         return [one for tp, one in self.partition_states.items() if tp not in apart]
+
+    @property
+    def _busy(self) -> frozenset[TopicPartition]:
+        """The topic-partitions that are being read beside the loop."""
+        return self.retries.busy | self.backlog.busy
+
+    # ------------------------------------------------------------ a backlog, beside the loop
+
+    def _commit_due_beside_backlog(self, go_on: Callable[[], bool]) -> bool:
+        """As `commit_due`, but what others would wait for is read beside the loop."""
+        self._finish_round()
+        self._retry_failing()
+        due = self._plan()
+        long = self._long_ranges(due)
+        more = self.run_waves([one for one in due if one.topic_partition not in long], go_on)
+        if long and go_on():
+            self._begin_pieces([one for one in due if one.topic_partition in long])
+        return self._commit_pieces() or more
+
+    def _long_ranges(self, due: Sequence[Assignment]) -> set[TopicPartition]:
+        """The topic-partitions of which a backlog is due that others would wait for; none where there is no such backlog or nobody else."""
+        states = self.partition_states
+        long = {one.topic_partition for one in due if is_backlog(states[one.topic_partition])}
+        known = self.failures.known.keys() | self.topics.silent
+        if not states.keys() - long - self.backlog.busy - known:
+            return set()
+        behind = sum(unread(states[tp]) for tp in (long | self.backlog.busy) & states.keys())
+        return long if behind > self.behaviour.readiness.task_records and self._tasks_beside() else set()
+
+    def _tasks_beside(self) -> int:
+        return min(self._slots(), self.behaviour.tasks_max)
+
+    def _begin_pieces(self, due: Sequence[Assignment]) -> None:
+        """Begins as many pieces of a backlog as there are tasks for it."""
+        most, left = self._tasks_beside(), self.topics.still_there(due)
+        while left and (free := most - self.backlog.tasks) > 0:
+            piece = pieces(self._equipped(left), self.partition_states, min(free, -(-most // PIECES)))
+            self.backlog.begin(piece, self.partition_states, self.clock_ms())
+            left = [one for one in left if one.topic_partition not in self.backlog.busy]
+
+    def _commit_pieces(self) -> bool:
+        """Commits the pieces that have been read; whether there were any."""
+        found = False
+        for one in self.backlog.finished():
+            found = True
+            self._commit_outcomes(self._still_good(one), one.started_ms)
+        return found
+
+    def _settle_backlog(self) -> None:
+        self.backlog.wait()
+        self._finish_round()
+        self._commit_pieces()
 
     # ------------------------------------------------------------ read
 
@@ -487,8 +575,8 @@ class Sink:
         if self._all_fail():
             return
         waiting = self._waiting()
-        due = [tp for tp in self.failures.due() if tp not in waiting and tp not in self.retries.busy]
-        if due and self.retries.room > 0:
+        due = [tp for tp in self.failures.due() if tp not in waiting and tp not in self._busy]
+        if due and len(self.retries.running) < AT_ONCE:
             self._begin_retries(due)
             self._commit_retried()
 
@@ -507,10 +595,10 @@ class Sink:
         equipped = self._equipped(self.topics.still_there(wanted))
         alone = [[one] for one in equipped if one.apart]
         together = waves([one for one in equipped if not one.apart], self.behaviour.tasks_max)
-        for group in (alone + together)[: self.retries.room]:
+        for group in (alone + together)[: AT_ONCE - len(self.retries.running)]:
             self.retries.begin(group, states, self.clock_ms())
 
-    def _still_good(self, retry: Retry) -> list[TaskOutcome]:
+    def _still_good(self, retry: ReadBeside) -> list[TaskOutcome]:
         """The outcomes of a read beside the loop, but for topic-partitions that something else has moved meanwhile."""
         error = retry.outcomes.exception()
         if isinstance(error, SinkError):

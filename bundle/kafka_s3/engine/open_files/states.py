@@ -161,7 +161,7 @@ def _fetched(store: ObjectStore, state: OpenState, seen: Callable[[bytes], None]
 def _document(read: Callable[[int, int], Bytes | Spilled], size: int, digest: bytes) -> dict[str, Any]:
     head = in_memory(read(0, min(HEAD, size)))
     if not head.startswith(MAGIC):
-        raise StateUnusable("it is no state of open files, or one of another version")
+        raise StateUnusable("it is not a state of open files, or one of another version")
     if in_memory(read(size - CHECKSUM, size)) != digest:
         raise StateUnusable(DAMAGED)
     end = HEAD + int.from_bytes(head[len(MAGIC) :], "big")
@@ -394,15 +394,15 @@ def _hinted(document: dict[str, Any], paths: StatePaths) -> HintedState:
         _offsets_or_none(document.get("recorded")),
     )
     if not paths.is_open_state(hinted.state.key, tp):
-        raise ValueError(f"{hinted.state.key!r:.100} is no state of {tp}")
+        raise ValueError(f"{hinted.state.key!r:.100} is not a state of {tp}")
     if not 0 <= hinted.state.frontier <= hinted.state.examined:
-        raise ValueError(f"offsets {hinted.state.frontier} to {hinted.state.examined} are no range")
+        raise ValueError(f"offsets {hinted.state.frontier} to {hinted.state.examined} are not range")
     return hinted
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.100} is no text")
+        raise TypeError(f"{value!r:.100} is not text")
     return value
 
 

@@ -147,7 +147,7 @@ def _sampled(head: bytes, facts: LoggedObject) -> TableColumns:
 
 
 def _json_type(schema: ConnectSchema, decimals: str) -> pa.DataType:
-    """The type of a value in Connect's JSON: times are numbers, bytes are base64, maps with keys that are no text are lists of pairs."""
+    """The type of a value in Connect's JSON: times are numbers, bytes are base64, maps with keys that are not text are lists of pairs."""
     if schema.name in _NUMBERS:
         return _NUMBERS[schema.name]
     if schema.name == DECIMAL:

@@ -115,7 +115,8 @@ def files_of_log(log: CommitLog, topic: str) -> list[EntryFiles]:
 def offset_ranges(files: Iterable[DataFile]) -> dict[str, list[list[int]]]:
     """Per topic-partition the inclusive offset ranges of files; ranges that touch are one."""
     found: dict[str, list[list[int]]] = {}
-    for file in sorted(files, key=lambda file: file.first_offset):
+    slices = [one for file in files for one in file.by_slice]
+    for file in sorted(slices, key=lambda one: one.first_offset):
         ranges = found.setdefault(str(file.topic_partition), [])
         if ranges and file.first_offset <= ranges[-1][1] + 1:
             ranges[-1][1] = max(ranges[-1][1], file.last_offset)

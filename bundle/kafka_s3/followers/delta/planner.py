@@ -99,7 +99,7 @@ def read_footer(store: ObjectStore, key: str, size: int) -> Footer:
     tail = store.get_range(key, max(size - TAIL_BYTES, 0), size - 1)
     length = int.from_bytes(tail[-8:-4], "little")
     if tail[-4:] != MAGIC or length + 8 > size:
-        raise StorageError(f"Object {key} is no Parquet file of {size} bytes. Was it written over?")
+        raise StorageError(f"Object {key} is not a Parquet file of {size} bytes. Was it written over?")
     if length + 8 > len(tail):
         tail = store.get_range(key, size - 8 - length, size - 1)
     try:

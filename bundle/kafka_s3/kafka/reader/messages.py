@@ -278,7 +278,7 @@ Addresses = npt.NDArray[np.int64]
 
 
 def next_batch(messages: Addresses, at: int, *, until: int, scope: ReadScope) -> pa.RecordBatch | None:
-    """The records from message `at` on as a batch; their messages are destroyed. None: message `at` is no record below offset `until`."""
+    """The records from message `at` on as a batch; their messages are destroyed. None: message `at` is not below offset `until`."""
     sizes = np.zeros(SIZES, np.int64)
     rows = measure_batch(messages, at, until, ROWS, BYTES, scope is not ReadScope.VALUES, sizes)
     if not rows:

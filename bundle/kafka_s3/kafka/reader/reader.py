@@ -306,7 +306,7 @@ class _Reading:
         return batch
 
     def _settle(self, address: int) -> None:
-        """Takes in a message that is no record of the range: one behind it, the end of the log, or an error. Raises SourceError."""
+        """Takes in a message that is not a record of the range: one behind it, the end of the log, or an error. Raises SourceError."""
         message = _message(address)
         if not message.error:
             self._moved(self._wanted.until)

@@ -41,6 +41,8 @@ class ReadScope(Enum):
 
 QUEUE_BYTES: Final = 48 << 20
 """As held, over all topic-partitions that are read together: so much waits, and so much does one more fetch bring."""
+WAITING_BYTES: Final = 16 << 20
+"""So much waits of one that is read alone: there is always another batch, and more would only take memory."""
 MOST_FETCHED: Final = 1 << 20
 LEAST_FETCHED: Final = 4 << 10
 FIRST_FETCHED: Final = 16 << 10
@@ -89,7 +91,8 @@ class Weight:
     def pace(self, together: int) -> Pace:
         """The limits where so many topic-partitions are read together."""
         share, most = QUEUE_BYTES // together, MOST_FETCHED if together == 1 else MOST_FETCHED_TOGETHER
-        records = 1 if self.fetch > share else share / self.record
+        waiting = min(share, WAITING_BYTES) if together == 1 else share
+        records = 1 if self.fetch > share else waiting / self.record
         return Pace(
             _step(most, share / self.log_byte, least=LEAST_FETCHED), _step(MOST_RECORDS // together, records, least=1)
         )

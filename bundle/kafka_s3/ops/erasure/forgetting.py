@@ -19,6 +19,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Final
 
 from kafka_s3.connect.config.settings import Settings
@@ -34,14 +35,14 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import ask_for_rewrite
 from kafka_s3.engine.open_files.states import HintUnusable, OpenFileStates
 from kafka_s3.engine.task.batches import converter_input
-from kafka_s3.followers.compaction import MOST_SWAPS, Compactor
+from kafka_s3.followers.compaction import MOST_SWAPS, Compactor, partitions_of
 from kafka_s3.model.errors import CommitError, ConfigError, ObjectMissing, Problem
-from kafka_s3.model.files import DataFile, Reason, Upload
+from kafka_s3.model.files import DataFile, Reason, Slice, slices_of
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.timing import iso_time
 from kafka_s3.objects.erasing import check_rows, drop_rows, read_rows, redacted_letters
 from kafka_s3.objects.merging import MergeRefused
-from kafka_s3.ops.erasure.search import NONE, Found, Match, Search, live_files
+from kafka_s3.ops.erasure.search import NONE, Found, LiveFile, Match, Search, live_files
 from kafka_s3.ops.erasure.subjects import Subjects
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, check_topics, who
@@ -147,8 +148,7 @@ class Forgetting:
             for entry in entries
             if entry.version in state.replaced
             for swap in entry.swaps
-            if swap.topic_partition in state.replaced[entry.version].topic_partitions
-            for key in swap.keys
+            for key in swap.keys_of(state.replaced[entry.version].topic_partitions)
         }
         left = sorted(wanted.keys() - live.keys() - due)
         return tuple(key for key in left if self.store.head(key) is not None)
@@ -160,13 +160,13 @@ class Forgetting:
         unknown: dict[TopicPartition, list[int]] = {}
         for number, match in enumerate(found.matches):
             if match.offsets is None:
-                unknown.setdefault(match.file.topic_partition, []).append(number)
+                unknown.setdefault(match.slice.topic_partition, []).append(number)
         unsure: dict[TopicPartition, int] = {}
         for tp, numbers in unknown.items():
             some = [found.matches[number] for number in numbers]
             offsets, whole = self._in_kafka(tp, some)
             for number, match in zip(numbers, some, strict=True):
-                facts = match.file.facts
+                facts = match.slice.facts
                 own = offsets.since(facts.first_offset).before(facts.last_offset + 1)
                 found.matches[number] = replace(match, offsets=own)
             records = sum(len(match.rows) for match in some)
@@ -176,8 +176,8 @@ class Forgetting:
 
     def _in_kafka(self, tp: TopicPartition, matches: Sequence[Match]) -> tuple[OffsetSet, bool]:
         """The offsets at which Kafka has records of the subjects, among those of some files; and whether it has none of the others."""
-        first = min(match.file.facts.first_offset for match in matches)
-        until = max(match.file.facts.last_offset for match in matches) + 1
+        first = min(match.slice.facts.first_offset for match in matches)
+        until = max(match.slice.facts.last_offset for match in matches) + 1
         if self.kafka is None:
             return NONE, False
         start = self.kafka.starts([tp]).get(tp)
@@ -223,17 +223,16 @@ class Forgetting:
         name, compactor = str(uuid.uuid4()), self._compactor()
         files, swaps, done = list[DataFile](), list[Swap](), list[Match]()
         try:
-            for match in matches:
+            for of_file in _by_file(matches):
                 try:
-                    made = self._rewritten(compactor, match, name[:8])
+                    made = self._rewritten(compactor, of_file, name[:8])
                 except (MergeRefused, ObjectMissing) as error:
-                    self.warn(
-                        f"{match.file.facts.key} stays as it is, with {len(match.rows)} records to erase: {error}"
-                    )
+                    count = sum(len(match.rows) for match in of_file)
+                    self.warn(f"{of_file[0].file.facts.key} stays as it is, with {count} records to erase: {error}")
                     continue
                 files += made[0]
                 swaps += made[1]
-                done.append(match)
+                done += of_file
         except BaseException:
             abort_uploads(self.store, files)
             raise
@@ -247,12 +246,14 @@ class Forgetting:
             files=tuple(files), swaps=tuple(swaps), erased=offsets, erasure=replace(erasure, records=records, letters=letters),
         )  # fmt: skip
 
-    def _rewritten(self, compactor: Compactor, match: Match, rewrite: str) -> tuple[list[DataFile], list[Swap]]:
+    def _rewritten(
+        self, compactor: Compactor, matches: Sequence[Match], rewrite: str
+    ) -> tuple[list[DataFile], list[Swap]]:
         """The objects of a file without the rows, their uploads not completed, and what they take the place of."""
         files, swaps = list[DataFile](), list[Swap]()
         try:
-            for original in match.file.objects.values():
-                file, swap = self._object_of(compactor, match, original, rewrite)
+            for original in matches[0].file.objects.values():
+                file, swap = self._object_of(compactor, matches, original, rewrite)
                 swaps.append(swap)
                 files += [file] if file is not None else []
         except BaseException:
@@ -261,34 +262,55 @@ class Forgetting:
         return files, swaps
 
     def _object_of(
-        self, compactor: Compactor, match: Match, original: DataFile, rewrite: str
+        self, compactor: Compactor, matches: Sequence[Match], original: DataFile, rewrite: str
     ) -> tuple[DataFile | None, Swap]:
-        content = compactor.fetched(original)
-        if match.is_letters:
-            made, dropped, records = redacted_letters(content, match.rows), match.rows, original.records
+        content, of = compactor.fetched(original), matches[0]
+        if of.is_letters:
+            made, dropped = redacted_letters(content, of.rows), of.rows
+            about = replace(original, bytes=len(made), reason=Reason.DEAD_LETTER)
         else:
-            made, dropped = _without(compactor, match, original, content)
-            records = original.records - len(dropped)
-        tp = original.topic_partition
-        swap = Swap(tp, (original.key,), "", original.records, dropped=dropped, bytes=original.bytes)
-        if not records:
-            return None, swap
-        key = compactor.key_of([original], rewrite)
-        last = original.last_offset if match.file.until is None else match.file.until - 1
-        about = replace(
-            original, key=key, last_offset=last, records=records, bytes=len(made),
-            reason=Reason.DEAD_LETTER if match.is_letters else Reason.ERASURE, upload=Upload(key, "", (), len(made)),
+            made, dropped = _without(compactor, matches, original, content)
+            about = replace(_with_rows(original, of.file, dropped), bytes=len(made), reason=Reason.ERASURE)
+        swap = Swap(
+            original.topic_partition, (original.key,), "", original.records, dropped=dropped, bytes=original.bytes,
+            partitions=partitions_of([original]),
         )  # fmt: skip
+        if not about.records:
+            return None, swap
+        about = compactor.named(about, rewrite)
         digest = compactor.digest_of(about, made)
-        return compactor.upload(about, made), replace(swap, by=key, digest=digest)
+        return compactor.upload(about, made), replace(swap, by=about.key, digest=digest)
 
 
-def _without(compactor: Compactor, match: Match, original: DataFile, content: bytes) -> tuple[bytes, OffsetSet]:
+def _with_rows(original: DataFile, file: LiveFile, dropped: OffsetSet) -> DataFile:
+    """What is known of an object without some rows; what counts elsewhere is among these."""
+    until = {(one.facts.partition, one.facts.first_offset): one.until for one in file.slices}
+    left, row = list[Slice](), 0
+    for one in slices_of(original):
+        records = one.records - len(dropped.since(row).before(row + one.records))
+        end = until.get((one.partition, one.first_offset))
+        left.append(replace(one, records=records, last_offset=one.last_offset if end is None else end - 1))
+        row += one.records
+    return original.holding(left)
+
+
+def _by_file(matches: Iterable[Match]) -> Iterator[list[Match]]:
+    """Those of a file together, as they follow one another."""
+    return (list(some) for _, some in groupby(matches, lambda match: match.file.facts.key))
+
+
+def _without(
+    compactor: Compactor, matches: Sequence[Match], original: DataFile, content: bytes
+) -> tuple[bytes, OffsetSet]:
     """An object without the rows, and without those that count elsewhere; the others are proven to be as they were. Raises MergeRefused."""
-    counts = match.file.counts
-    assert counts is not None
-    rest = ((counts, original.records - 1),) if counts < original.records else ()
-    dropped = match.rows.plus(OffsetSet(rest))
+    counted = matches[0].file.counted
+    assert counted is not None
+    dropped, row = NONE, 0
+    for first, last in counted.ranges:
+        dropped, row = dropped.plus(OffsetSet(((row, first - 1),) if first > row else ())), last + 1
+    dropped = dropped.plus(OffsetSet(((row, original.records - 1),) if row < original.records else ()))
+    for match in matches:
+        dropped = dropped.plus(match.rows)
     hashes = [one for _, one in read_rows(original.format, content, separator=compactor.separator)]
     if len(hashes) != original.records:
         raise MergeRefused(f"{original.key} holds {len(hashes)} records, the log claims {original.records}.")
@@ -303,7 +325,7 @@ def _without(compactor: Compactor, match: Match, original: DataFile, content: by
 def _counts(matches: Iterable[Match]) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for match in matches:
-        tp = match.file.topic_partition
+        tp = match.slice.topic_partition
         found[tp] = found.get(tp, 0) + len(match.rows)
     return found
 
@@ -311,12 +333,13 @@ def _counts(matches: Iterable[Match]) -> dict[TopicPartition, int]:
 def _portions(matches: Sequence[Match]) -> Iterator[list[Match]]:
     """As many as one entry takes."""
     held, swaps = list[Match](), 0
-    for match in matches:
-        if held and swaps + len(match.file.objects) > MOST_SWAPS:
+    for some in _by_file(matches):
+        own = len(some[0].file.objects)
+        if held and swaps + own > MOST_SWAPS:
             yield held
             held, swaps = [], 0
-        held.append(match)
-        swaps += len(match.file.objects)
+        held += some
+        swaps += own
     if held:
         yield held
 
@@ -334,8 +357,9 @@ def _documents(run: Run) -> Iterator[Any]:
 def check_erasable(settings: Settings, subjects: Subjects) -> None:
     """Raises ConfigError where records cannot leave a sink's objects, or cannot be found by what is given."""
     if is_block_gzip(settings):
-        rule = "is a format whose readers find records by the names of files and their indexes."
-        raise _refused("connector.class", settings.text("connector.class"), rule, "Erase such records by hand.")
+        rule = "writes Block-GZIP, whose readers find records by the names of files and their indexes."
+        remedy = "Find the records' objects with kafka-s3 seek or explain, and delete them with their indexes."
+        raise _refused("connector.class", settings.text("connector.class"), rule, remedy)
     if settings.flag("delta.enable") and written_by_spark(settings):
         rule = "keeps copies of the records, which no erasure of objects reaches."
         remedy = "Erase there first (DELETE FROM the table), then here with delta.enable=false."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.timing import iso_time
+from kafka_s3.model.timing import duration_text, iso_time
 from kafka_s3.ops.erasure.forgetting import Searched
 from kafka_s3.ops.policies import data_prefixes
 from kafka_s3.run.wiring.bucket import store_options
@@ -48,7 +48,7 @@ def _of_bucket(settings: Settings, searched: Searched, now_ms: int) -> Iterator[
     where = f"--bucket {shlex.quote(options.bucket)}"
     grace_ms = settings.number("rewrite.grace.ms")
     yield Unreached(
-        f"The originals, until the sink deletes them: {grace_ms // 60_000:,} minutes after the entry (rewrite.grace.ms), not "
+        f"The originals, until the sink deletes them: {duration_text(grace_ms)} after the entry (rewrite.grace.ms), not "
         f"before {iso_time(now_ms + grace_ms)}. Those of a compaction before, in the same way."
     )
     yield Unreached(
@@ -104,7 +104,7 @@ def _of_search(settings: Settings, searched: Searched) -> Iterator[Unreached]:
         yield Unreached(f"{len(found.problems):,} files that could not be searched; they are named above.")
     if found.letters_opaque:
         yield Unreached(
-            f"{found.letters_opaque:,} dead letters whose values are no JSON, so that they have no fields. Search them by --key, or "
+            f"{found.letters_opaque:,} dead letters whose values are not JSON, so that they have no fields. Search them by --key, or "
             "look at them: kafka-s3 dead-letters list."
         )
 

@@ -28,27 +28,29 @@ from kafka_s3.ops.erasure.subjects import Path, Subjects, text_of
 from kafka_s3.store.store import ObjectStore
 
 WRAPPED: Final = frozenset({"key"})
-"""What Avro and Parquet have around a key that is no record."""
+"""What Avro and Parquet have around a key that is not a record."""
 NONE: Final = OffsetSet()
 
 
 @dataclass(frozen=True, slots=True)
-class LiveFile:
-    """A file that counts: its objects, and how much of it counts, as `LiveObject` says it. `erased` are offsets erased before."""
+class LiveSlice:
+    """Rows of a file that are of one topic-partition, and how much of them counts, as `LiveObject` says it. `erased` are offsets erased
+    before.
+    """
 
-    objects: Mapping[Role, DataFile]
+    facts: DataFile
     until: int | None
     erased: OffsetSet
 
     @property
-    def facts(self) -> DataFile:
-        """What the log says of its records."""
-        return next(iter(self.objects.values()))
+    def topic_partition(self) -> TopicPartition:
+        """Whose records these are."""
+        return self.facts.topic_partition
 
     @property
-    def topic_partition(self) -> TopicPartition:
-        """Whose records it holds."""
-        return self.facts.topic_partition
+    def first_row(self) -> int:
+        """How many rows of the file are before them."""
+        return 0 if self.facts.place is None else self.facts.place[0]
 
     @property
     def offsets(self) -> np.ndarray | None:
@@ -62,17 +64,50 @@ class LiveFile:
     @property
     def counts(self) -> int | None:
         """How many of its first rows count; None where only a part does, and it is not known which."""
-        if self.until is None:
+        if self.until is None or not self.facts.records:
             return self.facts.records
         offsets = self.offsets
         return None if offsets is None else int(np.searchsorted(offsets, self.until))
 
+    @property
+    def counted(self) -> OffsetSet | None:
+        """The rows of the file that count; None as with `counts`."""
+        counts = self.counts
+        if counts is None:
+            return None
+        return OffsetSet(((self.first_row, self.first_row + counts - 1),)) if counts else NONE
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file that counts: its objects, and their slices that count."""
+
+    objects: Mapping[Role, DataFile]
+    slices: tuple[LiveSlice, ...]
+
+    @property
+    def facts(self) -> DataFile:
+        """What the log says of its records."""
+        return next(iter(self.objects.values()))
+
+    @property
+    def counted(self) -> OffsetSet | None:
+        """The rows that count; None where that is not known of some slice."""
+        found = NONE
+        for one in self.slices:
+            rows = one.counted
+            if rows is None:
+                return None
+            found = found.plus(rows)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A file, or a dead letter file, with rows that are to go. `offsets` are theirs; None: they are not known."""
+    """Rows of a file, or of a dead letter file, that are to go: of one of its slices. `offsets` are theirs; None: they are not known."""
 
     file: LiveFile
+    slice: LiveSlice
     rows: OffsetSet
     offsets: OffsetSet | None
 
@@ -108,13 +143,13 @@ class Found:
     @property
     def objects(self) -> int:
         """How many objects hold them."""
-        return sum(len(match.file.objects) for match in self.matches)
+        return len({file.key for match in self.matches for file in match.file.objects.values()})
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The offsets of all matches, as far as they are known."""
         found: dict[TopicPartition, OffsetSet] = {}
         for match in self.matches:
-            tp = match.file.topic_partition
+            tp = match.slice.topic_partition
             if match.offsets is not None and match.offsets.ranges:
                 found[tp] = found.get(tp, NONE).plus(match.offsets)
         return found
@@ -126,17 +161,21 @@ def live_files(
     """The files, and the dead letter files, that a log counts of these topics (empty: all)."""
     wanted = [one for one in live if not topics or one.file.topic in topics]
     letters = [
-        LiveFile({Role.DEAD_LETTER: one.file}, None, NONE) for one in wanted if one.file.role is Role.DEAD_LETTER
+        LiveFile({Role.DEAD_LETTER: one.file}, (LiveSlice(one.file, None, NONE),))
+        for one in wanted
+        if one.file.role is Role.DEAD_LETTER
     ]
     files = group_by_file(one for one in wanted if one.file.role in ROLES)
     return [_live_file(parts, erased) for parts in files], letters
 
 
 def _live_file(parts: Mapping[Role, LiveObject], erased: Mapping[TopicPartition, OffsetSet]) -> LiveFile:
-    first = next(iter(parts.values()))
-    offsets = erased.get(first.file.topic_partition, NONE)
-    within = offsets.since(first.file.first_offset).before(first.file.last_offset + 1)
-    return LiveFile({role: parts[role].file for role in ROLES if role in parts}, first.until, within)
+    slices = list[LiveSlice]()
+    for one in next(iter(parts.values())).by_slice:
+        offsets = erased.get(one.file.topic_partition, NONE)
+        within = offsets.since(one.file.first_offset).before(one.file.last_offset + 1)
+        slices.append(LiveSlice(one.file, one.until, within))
+    return LiveFile({role: parts[role].file for role in ROLES if role in parts}, tuple(slices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +198,7 @@ class Search:
         offsets = found.offsets()
         for one in letters:
             try:
-                self._look_at_letters(one, offsets.get(one.topic_partition, NONE), found)
+                self._look_at_letters(one, offsets.get(one.facts.topic_partition, NONE), found)
             except (MergeRefused, ObjectMissing, ObjectArchived) as error:
                 found.problems.append((one.facts.key, str(error)))
         return found
@@ -225,11 +264,14 @@ class Search:
             found.excluded += 1
         else:
             found.read += 1
-            counts = one.counts
-            if counts is None and match.ranges:
+            if one.counted is None and match.ranges:
                 found.problems.append((one.facts.key, "A part of it was read again, and which is not known."))
-            elif counts is not None and (rows := match.before(counts)).ranges:
-                found.matches.append(Match(one, rows, _offsets_of(one, rows)))
+                return
+            for part in one.slices:
+                counted = part.counted or NONE
+                rows = match.since(part.first_row).before(counted.until)
+                if rows.ranges:
+                    found.matches.append(Match(one, part, rows, _offsets_of(part, rows)))
 
     def _look_at_letters(self, one: LiveFile, erased: OffsetSet, found: Found) -> None:
         content = self.compactor.fetched(one.facts)
@@ -244,7 +286,7 @@ class Search:
                 rows.append(row)
         if rows:
             offsets = OffsetSet.of(letters[row].offset for row in rows)
-            found.matches.append(Match(one, OffsetSet.of(rows), offsets))
+            found.matches.append(Match(one, one.slices[0], OffsetSet.of(rows), offsets))
 
     def _is_of_subject(self, letter: DeadLetter, found: Found) -> bool:
         if self.subjects.by_key:
@@ -266,9 +308,11 @@ class Search:
             raise MergeRefused(f"Its footer cannot be read ({type(error).__name__}: {error}).") from error
 
 
-def _offsets_of(one: LiveFile, rows: OffsetSet) -> OffsetSet | None:
+def _offsets_of(one: LiveSlice, rows: OffsetSet) -> OffsetSet | None:
     offsets = one.offsets
-    return None if offsets is None else OffsetSet.of(offsets[rows.mask(np.arange(len(offsets)))].tolist())
+    if offsets is None:
+        return None
+    return OffsetSet.of(offsets[rows.mask(np.arange(one.first_row, one.first_row + len(offsets)))].tolist())
 
 
 def _column_may_hold(footer: pq.FileMetaData, path: Path, texts: frozenset[str]) -> bool:

@@ -83,7 +83,9 @@ class Subjects:
 def subjects_of(key: str | None, where: str | None, content: str | None) -> Subjects:
     """The subjects that a command names in one of three ways; `content` is that of a file. Raises ConfigError."""
     if sum(given is not None for given in (key, where, content)) != 1:
-        raise _refused("--key", None, "or --where or --file is needed, one of them.", "Say whose records are meant.")
+        raise _refused(
+            "--key", None, "is needed, or --where, or --file.", "Say whose records are meant, in one of these ways."
+        )
     if key is not None:
         return Subjects([Subject(key=key)])
     if where is not None:

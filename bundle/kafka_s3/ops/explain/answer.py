@@ -7,7 +7,7 @@ bucket has it as it was written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -18,10 +18,10 @@ from kafka_s3.run.wiring.pipeline import is_block_gzip
 from kafka_s3.store.store import ObjectStore, etag_of
 
 _CLOSED: Final[Mapping[Reason, str]] = {
-    Reason.FLUSH_SIZE: "so many records of its Kafka partition were open",
-    Reason.FLUSH_BYTES: "so many encoded bytes were open",
+    Reason.FLUSH_SIZE: "this many records of its Kafka partition were open",
+    Reason.FLUSH_BYTES: "this many encoded bytes were open",
     Reason.FLUSH_IDLE: "for so long no record came",
-    Reason.ROTATE_INTERVAL: "the next record's time was so far behind the first one's",
+    Reason.ROTATE_INTERVAL: "the next record's time was that far behind the first one's",
     Reason.OFFSET_FLUSH: "Connect's flush was due by the clock",
     Reason.ROTATE_SCHEDULE: "the schedule's mark was reached by the clock",
     Reason.MAX_OPEN_FILES: "a record of one more directory came",
@@ -79,9 +79,12 @@ class ExplainedObject:
     bucket: str
 
     def document(self) -> dict[str, Any]:
-        """For programs; timestamps are epoch ms, offsets inclusive, `bytes` the object's size."""
+        """For programs; timestamps are epoch ms, offsets inclusive, `bytes` the object's size. Partition and offsets are those of the first
+        of its `slices`, where it has some.
+        """
         file = self.file
-        return {
+        slices = {"slices": [asdict(one) for one in file.slices]} if file.slices else {}
+        return slices | {
             "key": file.key, "role": file.role.value, "topic": file.topic, "partition": file.partition,
             "first_offset": file.first_offset, "last_offset": file.last_offset, "records": file.records, "bytes": file.bytes,
             "min_timestamp": file.min_timestamp, "max_timestamp": file.max_timestamp, "encoded_partition": file.encoded_partition,

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys, slices_of_rewritten
 from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, LetterState, letters
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Replacement, Reset, Segment
@@ -111,7 +111,7 @@ class OffsetAccounts:
             if not any(file.key in keys for file in account.files):
                 continue
             self.found = [replace(one, current=False) if one is account else one for one in self.found]
-            made = (file for file in entry.files if self._reaches(file))
+            made = (part for file in entry.files for part in file.by_slice if self._reaches(part))
             left = tuple(file for file in account.files if file.key not in {key for s in entry.swaps for key in s.keys})
             made_one = f"objects were made one ({entry.reason}), {event.swap.by} from {len(keys)}"
             text = made_one if entry.erasure is None else f"other records of its object were erased ({event.swap.by})"
@@ -188,7 +188,7 @@ class OffsetInquiry:
                 found = (starts[tp], heads[tp]) if tp in starts and tp in heads else None
         if found is None and tp not in accounts.known:
             names = ", ".join(map(str, sorted(accounts.known))) or "none yet"
-            rule, remedy = "is no topic-partition of this sink.", f"Its log has: {names}."
+            rule, remedy = "is not a topic-partition of this sink.", f"Its log has: {names}."
             raise ConfigError([Problem("offset", str(tp), rule, remedy)])
         return found
 
@@ -383,7 +383,8 @@ def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: State
     last = accounts[-1]
     text = f"Commit entry {last.entry} of {last.committed_at}: {last.text}."
     if not last.current and last.outcome is not Outcome.REPLACED:
-        text += " Its records were read again by a later entry, because the position was set back."
+        some = "Some of its" if len(last.files[0].topic_partitions) > 1 else "Its"
+        text += f" {some} records were read again by a later entry, because the position was set back."
     objects = object_facts([one for account in accounts for one in account.files], settings, store)
     return Answer(last.outcome, text, about=key, accounts=tuple(accounts), objects=objects)
 
@@ -398,12 +399,15 @@ def _replaced(entry: CommitEntry, before: Account, by: str) -> Account:
 
 def _superseded(account: Account, resets: list[Reset]) -> bool:
     """Whether a position was set back before the last record of the account's object."""
-    file = account.files[0]
-    return any(one.topic_partition == file.topic_partition and one.supersedes(file.last_offset + 1) for one in resets)
+    return any(
+        one.topic_partition == file.topic_partition and one.supersedes(file.last_offset + 1)
+        for file in account.files[0].by_slice
+        for one in resets
+    )
 
 
 def _account(entry: CommitEntry, file: DataFile) -> Account:
-    span = f"offsets {file.first_offset} to {file.last_offset} of {file.topic_partition}"
+    span = ", ".join(f"offsets {f.first_offset} to {f.last_offset} of {f.topic_partition}" for f in file.by_slice)
     if file.role is Role.DEAD_LETTER:
         text = f"{file.records:,} dead letters, {span}"
         return Account(entry.version, entry.committed_at, Outcome.DEAD_LETTER, text, (file,))
@@ -439,8 +443,12 @@ def _unclaimed(
         return Answer(Outcome.STATE, f"{text} docs/commit-log.md says what lies there.", about=key)
     stranger = ": it was there before the sink took over, or another writer made it."
     text = "No entry of the log claims it" + (stranger if there else ", and there is no such object.")
+    if not there and ":" in key:
+        text += " A record is named TOPIC:PARTITION:OFFSET."
     named = next((found for topic in topics if (found := layout.read(key, topic)) is not None), None)
     if named is not None:
         topic, partition = named.topic_partition
-        text += f" Its name says topic {topic}, partition {partition} from offset {named.offset} on."
+        others = slices_of_rewritten(key, named)[1:]
+        rest = "".join(f", partition {one.partition} from offset {one.first_offset} on" for one in others)
+        text += f" Its name says topic {topic}, partition {partition} from offset {named.offset} on{rest}."
     return Answer(Outcome.UNKNOWN, text, about=key)

@@ -14,7 +14,14 @@ from itertools import count
 from typing import Any, Final
 
 from kafka_s3.connect.converters.whole_records import FIELD
-from kafka_s3.connect.naming.keys import DataKeys, last_of_rewritten, read_block_key
+from kafka_s3.connect.naming.keys import (
+    DataKeys,
+    ObjectKey,
+    last_of_rewritten,
+    read_block_key,
+    rewrite_of,
+    slices_of_rewritten,
+)
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Replacement, Reset, Segment
@@ -33,6 +40,9 @@ class StoredFile:
 
     `records` None: nothing but the object itself knows. Rows `[skip, until)` are wanted (None: to the end). `timestamp` is that of all its
     records, epoch ms, None where they have different ones, or where it is not known. `in_order`: as their offsets are.
+
+    Where the objects hold other topic-partitions, too, these are its rows alone, and `place` says how many of the objects' come before
+    them, and how many there are.
     """
 
     topic_partition: TopicPartition
@@ -46,6 +56,7 @@ class StoredFile:
     skip: int = 0
     until: int | None = None
     in_order: bool = True
+    place: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -69,6 +80,11 @@ class StoredFile:
         """How many rows are wanted, None where that is not known before it is read."""
         end = self.records if self.until is None else self.until
         return None if end is None else max(end - self.skip, 0)
+
+    def wants(self, row: int) -> bool:
+        """Whether a row is wanted."""
+        inside = self.place is None or self.records is None or row < self.records
+        return inside and self.skip <= row and (self.until is None or row < self.until)
 
     def before(self, offset: int) -> StoredFile:
         """Without the rows that are surely at or behind an offset: the n-th is at the first offset and n, or later."""
@@ -104,8 +120,9 @@ class RowReading:
         rows = self._rows(store, file)
         if self.metadata and not file.in_order:
             rows = iter(sorted(rows, key=lambda found: _offset(found[Role.VALUE])))
-        for row, found in enumerate(rows):
-            if file.skip <= row and (file.until is None or row < file.until):
+        before, _ = file.place or (0, 0)
+        for row, found in enumerate(rows, -before):
+            if file.wants(row):
                 yield self._message(file, found, row)
 
     def _rows(self, store: ObjectStore, file: StoredFile) -> Iterator[dict[Role, Any]]:
@@ -117,9 +134,10 @@ class RowReading:
             found = {role: next(rows, _END) for role, rows in columns.items()}
             ended = [role for role, one in found.items() if one is _END]
             if ended:
-                if len(ended) < len(found) or file.records not in (None, row):
+                counted = file.records if file.place is None else file.place[1]
+                if len(ended) < len(found) or counted not in (None, row):
                     raise ObjectUnreadable(
-                        f"{file.name} and what lies beside it hold {row} records, {file.records or 'its sidecars'} are counted. "
+                        f"{file.name} and what lies beside it hold {row} records, {counted or 'its sidecars'} are counted. "
                         "kafka-s3 verify says what is wrong."
                     )
                 return
@@ -414,7 +432,7 @@ def _packed(file: StoredFile) -> bytes:
     parts = [(role.value, part.key, part.size, part.format) for role, part in file.parts.items()]
     return marshal.dumps((
         file.first_offset, file.folder, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
-        file.until, file.in_order,
+        file.until, file.in_order, file.place,
     ))  # fmt: skip
 
 
@@ -452,7 +470,8 @@ def logged_files(
             elif isinstance(event, Gap) and event.cause == UNPUBLISHED:
                 files.remove(tp, event.first, last=event.last)
         if entry.kind is EntryKind.REWRITE:  # an object and its sidecars are of several swaps
-            for file in _grouped(one for one in entry.files if wants(one.topic_partition)):
+            slices = (one for file in entry.files for one in file.by_slice)
+            for file in _grouped(one for one in slices if wants(one.topic_partition)):
                 files.add(file)
         for tp, found in entry.dead_letters.items():
             letters[tp] = letters.get(tp, 0) + found.count
@@ -470,7 +489,7 @@ def _grouped(objects: Iterable[DataFile]) -> Iterable[StoredFile]:
             (file.topic_partition, folder, file.encoded_partition, file.first_offset),
             StoredFile(
                 file.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
-                file.max_timestamp, in_order=not file.sorted_by,
+                file.max_timestamp, in_order=not file.sorted_by, place=file.place,
             ),
         )  # fmt: skip
         found.parts[file.role] = StoredObject(file.key, file.bytes, file.format)
@@ -485,7 +504,7 @@ def named_files(
     Of files of one folder that overlap, the earlier one ends where the later begins; but one that was made from others takes their place,
     where these are still there. `bytes_extension` is format.bytearray.extension.
     """
-    found, merged = FileTable(), dict[tuple[TopicPartition, str, int, int], StoredFile]()
+    found, merged = FileTable(), dict[tuple[TopicPartition, str, int, int, str], StoredFile]()
     for topic in topics:
         for info in store.list(layout.prefix_of(topic)):
             named = None if layout.is_foreign(info.key, topic) else layout.read(info.key, topic)
@@ -498,13 +517,32 @@ def named_files(
             if last is None:
                 found.add_object(StoredFile(named.topic_partition, named.offset, folder, {role: stored}))
                 continue
-            about = named.topic_partition, folder, named.offset, last
-            merged.setdefault(about, StoredFile(named.topic_partition, named.offset, folder, {})).parts[role] = stored
-    for (tp, folder, first, last), file in sorted(merged.items(), key=lambda one: one[0][3] - one[0][2]):
+            for end, file in _rewritten_files(info.key, named, folder, last):
+                about = file.topic_partition, folder, file.first_offset, end, rewrite_of(info.key)
+                merged.setdefault(about, file).parts[role] = stored
+    for (tp, folder, first, last, _), file in sorted(merged.items(), key=lambda one: one[0][3] - one[0][2]):
         found.supersede(tp, folder, first, last=last)
         found.add(file)
     found.cut_apart()
     return found
+
+
+def _rewritten_files(key: str, named: ObjectKey, folder: str, last: int) -> Iterator[tuple[int, StoredFile]]:
+    """The files of an object that was made from others, each with its last offset. Raises ObjectUnreadable."""
+    slices = slices_of_rewritten(key, named)
+    if not slices:
+        yield last, StoredFile(named.topic_partition, named.offset, folder, {})
+    if any(one.records < 0 for one in slices):
+        raise ObjectUnreadable(
+            f"{key} holds records of several partitions, and its name does not say how many of each. Restore by the log, without --by-name."
+        )
+    before, whole = 0, sum(one.records for one in slices)
+    for one in slices:
+        tp = TopicPartition(named.topic_partition.topic, one.partition)
+        if one.records:
+            file = StoredFile(tp, one.first_offset, folder, {}, one.records, one.last_offset, place=(before, whole))
+            yield one.last_offset, file
+        before += one.records
 
 
 def _part(info: ObjectInfo, prefix: str | None, bytes_extension: str) -> tuple[Role, StoredObject] | None:

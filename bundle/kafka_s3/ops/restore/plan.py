@@ -95,7 +95,7 @@ def marked_position(mark: str, files: PlannedFiles) -> Position | None:
         return None
     row = int(parts[4])
     for number, file in files.files_at(int(parts[3])):
-        if origin_mark(parts[0], file, row) == mark and file.skip <= row and (file.until is None or row < file.until):
+        if origin_mark(parts[0], file, row) == mark and file.wants(row):
             return Position(number, row)
     return None
 

@@ -83,7 +83,8 @@ def check_info(
     """Whether a claimed object is there as it was uploaded. `pending`: its upload can still be completed; `opaque`: ETags say nothing."""
     if info is None:
         way = "Its upload is still pending: start the sink, which completes it." if pending else RESTORE_IT
-        text = f"The log claims it for {_span(file)} of {file.topic_partition}, but it is not in the bucket. {way}"
+        spans = " and ".join(f"{_span(one)} of {one.topic_partition}" for one in file.by_slice)
+        text = f"The log claims it for {spans}, but it is not in the bucket. {way}"
         yield Finding(FindingKind.MISSING_OBJECT, file.key, text)
     elif info.size != file.bytes:
         text = f"It has {info.size} bytes, the log claims {file.bytes}: it was overwritten. {RESTORE_IT}"
@@ -781,7 +782,7 @@ class PartitionAudit:
         for event in self._claims.replacements.get(self._tp, ()):
             file = event.file
             assert file is not None
-            if not self._bucket.selection.touches(file.first_offset, file.last_offset):
+            if not self._is_first_to_check(file):
                 continue
             if file.role is not Role.DEAD_LETTER and not self._claims.replaced.since(file.key, event.version):
                 about = Segment(
@@ -796,6 +797,16 @@ class PartitionAudit:
         if checked:
             text = f"{checked} objects that were made from others were compared with the records of their originals, not with Kafka"
             self._bucket.notes.append(f"{self._tp}: {text}.")
+
+    def _is_first_to_check(self, file: DataFile) -> bool:
+        """Whether an object has selected offsets, and the first of its topic-partitions that has some is this one."""
+        mine = (one.topic_partition for one in file.by_slice if self._touches(one))
+        return min(mine, default=None) == self._tp
+
+    def _touches(self, file: DataFile) -> bool:
+        span = self._bucket.spans.get(file.topic_partition)
+        selected = span is not None and span.count > 0
+        return selected and self._bucket.selection.touches(file.first_offset, file.last_offset)
 
     def _selected(self) -> Iterator[Segment]:
         return self._claims.selected(self._tp, self._bucket.selection)

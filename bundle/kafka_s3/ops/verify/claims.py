@@ -352,7 +352,10 @@ class Claims:
             yield f"It says that it is entry {entry.version}."
         if entry.epoch < self._epoch:
             yield f"Its epoch {entry.epoch} is below the epoch {self._epoch} of an entry before it."
-        moved = {str(tp) for tp in (*entry.progress, *entry.resolved, *(swap.topic_partition for swap in entry.swaps))}
+        moved = {
+            str(tp)
+            for tp in (*entry.progress, *entry.resolved, *(tp for swap in entry.swaps for tp in swap.topic_partitions))
+        }
         strangers = {str(file.topic_partition) for file in entry.files} - moved
         if strangers:
             yield f"It has files of {', '.join(sorted(strangers))}, which it does not move."
@@ -376,6 +379,9 @@ class Claims:
         self.segments.add(segment)
 
     def _add_replacement(self, event: Replacement) -> None:
+        if event.topic_partition != event.swap.topic_partitions[0]:
+            self._note_replacement(event)
+            return
         for key in event.swap.keys:
             self.replaced.add(key, event.version)
         held = 0 if event.file is None else event.file.records
@@ -383,7 +389,11 @@ class Claims:
         if held != event.swap.records - (0 if redacted else len(event.swap.dropped)):
             text = f"It puts an object of {held} records in the place of others with {event.swap.records}."
             self._complain(event.version, text)
-        elif event.file is not None:
+        else:
+            self._note_replacement(event)
+
+    def _note_replacement(self, event: Replacement) -> None:
+        if event.file is not None and event.topic_partition in event.file.topic_partitions:
             self.replacements.setdefault(event.topic_partition, []).append(event)
 
     def _complain(self, version: int, text: str) -> None:

@@ -45,7 +45,7 @@ class JsonDigests:
         self._seen: dict[Digest, Digest] = {}
 
     def of(self, text: bytes, encoding: str = "utf-8") -> Digest:
-        """Raises ValueError and RecursionError for what is no JSON document."""
+        """Raises ValueError and RecursionError for what is not a JSON document."""
         if encoding != "utf-8":
             return json_digest(parsed(text.decode(encoding, "surrogatepass")))
         own = digest(text)

@@ -94,7 +94,7 @@ class Report:
         if self.findings:
             return f"{len(self.findings)} findings"
         if self.empty:
-            return "Nothing to verify: the log has nothing of what was asked for."
+            return "Nothing to verify: the log has no entry for what was selected."
         if not self.twice:
             return "Nothing found: every record is accounted for exactly once."
         why = "the position was set back, and what was written before is still there"

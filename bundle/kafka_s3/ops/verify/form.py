@@ -117,7 +117,7 @@ def _why_counted(settings: Settings, form: Form) -> str:
     chain = transform_chain(settings, now_ms=0, tables=False)
     changing = () if chain is None else chain.not_deterministic
     if changing:
-        return f"the outcome of {', '.join(changing)} is no function of the record alone."
+        return f"the outcome of {', '.join(changing)} is not a function of the record alone."
     return ""
 
 

@@ -147,7 +147,7 @@ class ClassArchive:
             lock = f"classes-{self.name.lower()}"
             with contextlib.suppress(LocalServiceError), locked(lock):  # a cache that cannot be written to has none
                 if not folder.is_dir():
-                    progress(f"Writing down {self.name}'s classes, with which it starts faster (once, into {folder})")
+                    progress(f"Preparing {self.name} for faster starts (once, into {folder})")
                     self._make(java, folder)
         archive = folder / self._file
         return [f"-XX:SharedArchiveFile={archive}", SILENT] if archive.is_file() else []

@@ -123,7 +123,7 @@ def interval_s(environment: Mapping[str, str]) -> float:
     """Seconds between two messages. Raises ConfigError."""
     text = environment.get(INTERVAL) or str(INTERVAL_MS)
     if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ConfigError([Problem(INTERVAL, text, "is no number of milliseconds.", "Write 60000, or unset it.")])
+        raise ConfigError([Problem(INTERVAL, text, "is not a number of milliseconds.", "Write 60000, or unset it.")])
     return int(text) / 1000
 
 

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
+from kafka_s3.model.process import keep_memory
+
 NEEDED: Final = (
     "kafka_s3.run.spark.task", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",
     "kafka_s3.connect.converters.avro_loops", "kafka_s3.connect.records.loops", "pyspark.worker",
@@ -71,6 +73,7 @@ def main() -> None:
     with contextlib.suppress(ImportError, OSError, AttributeError):
         importlib.import_module(READER)
     load_data()
+    keep_memory()  # before any worker has threads, whose arenas would be their own
     serve = importlib.import_module("pyspark.daemon").manager
     gc.freeze()  # what all workers share is never garbage
     gc.enable()

@@ -21,7 +21,7 @@ LOST = ("OffsetOutOfRange", "failOnDataLoss", "KAFKA_DATA_LOSS", "Cannot fetch o
 DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "TaskTimedOut")
 KAFKA = ("org.apache.kafka", "kafka010", "TimeoutException: Cannot fetch record")
 RECORD = ("ArithmeticException", "fetching the next record from")
-"""A time that Spark cannot count in microseconds, bytes that are no record: another attempt meets them again."""
+"""A time that Spark cannot count in microseconds, bytes that are not a record: another attempt meets them again."""
 SHOWN = 400
 AFTER_DEATH = (
     "Nothing of this batch was committed, and it is read again. Most often the memory is short: give the executors more, or lower "

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -206,7 +207,7 @@ class SparkCatalog:
         except AnalysisException as error:
             if "DELTA_MISSING_DELTA_TABLE" not in str(error) and "is not a Delta table" not in str(error):
                 raise
-            raise TableRefused(f"{name} is no Delta table. Set another delta.table.name.") from error
+            raise TableRefused(f"{name} is not a Delta table. Set another delta.table.name.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,16 +425,18 @@ def sink_on_spark(
         return SparkEngine(session, choose, watching.reading)
 
     lasting = None if isinstance(spark, SessionTurns) else spark
+    engine = EngineInTurns(spark, engine_on) if isinstance(spark, SessionTurns) else engine_on(spark)
     return build_sink(
         settings,
         brokers,
-        source=EngineInTurns(spark, engine_on) if isinstance(spark, SessionTurns) else engine_on(spark),
+        source=engine,
         store=store or S3Store(store_options(settings)),
         clock_ms=now_ms,
         observer=observer,
         spark=_catalog(settings, lasting) if lasting is not None else None,
         states=states(settings, lasting) if lasting is not None and states and kept_by_sink(settings) else None,
-        background=lambda work: run_in_daemon(work, "retry"),
+        background=lambda work: run_in_daemon(work, "reads beside the loop"),
+        slots=engine.slots,
     )
 
 
@@ -489,6 +492,10 @@ class SparkEngine:
         with progress_of(self.spark, assignments, self.reading):
             return read_ranges(assignments)
 
+    def slots(self) -> int:
+        """How many tasks run at a time."""
+        return slots_of(self.spark)
+
 
 @dataclass(slots=True)
 class EngineInTurns:
@@ -507,6 +514,17 @@ class EngineInTurns:
             if engine is None or engine.spark is not spark:
                 self._newest = engine = self.engine_on(spark)
             return engine.read(assignments)
+
+    def slots(self) -> int:
+        """As `SparkEngine.slots`, of a session that is there in any case: a backlog is to be read."""
+        with self.turns.used() as spark:
+            return slots_of(spark)
+
+
+def slots_of(spark: SparkSession) -> int:
+    """How many tasks a session runs at a time; Spark Connect does not say, and then it is `tasks.max` that counts."""
+    context = getattr(spark, "_sc", None)
+    return sys.maxsize if context is None else int(context.defaultParallelism)
 
 
 class ReaderChoice:
@@ -542,7 +560,9 @@ class ReaderChoice:
             self._check_driver(topic_partition, failure)
             failure = self._failure(topic_partition)  # it may have been over by the time that the driver asked
         if failure is None:
-            self._decided(f"kafka.reader={KafkaReader.TASKS}", f"a task of Spark reached {topic_partition} by itself.")
+            self._decided(
+                f"kafka.reader={KafkaReader.TASKS}", f"a Spark task read {topic_partition} from Kafka directly."
+            )
             return self._tasks
         self._decided(
             f"kafka.reader={KafkaReader.SPARK}",

@@ -221,7 +221,7 @@ def check_distinct(sinks: Sequence[Settings]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What the sinks of a process share, and how long they run: until what is in Kafka is worked off (`available_now`), or until `stop`.
+    """What the sinks of a process share, and how long they run: until what is in Kafka is processed (`available_now`), or until `stop`.
 
     `close` is the reason for which files still open are closed then; None leaves them open. `states` makes what keeps state tables.
     """

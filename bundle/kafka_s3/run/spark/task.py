@@ -258,8 +258,16 @@ def process(
 ) -> TaskOutcome:
     """The outcome of a range whose records are at hand in this process; a report has the requests that the store has sent for it."""
     pipeline, store = tools(plan)
-    outcome = pipeline.outcome(wanted, batches, store, is_late=(limit or TaskTime(plan.timeout_s)).is_late)
+    outcome = pipeline.outcome(wanted, batches, store, is_late=lateness(wanted, limit or TaskTime(plan.timeout_s)))
     return replace(outcome, requests=store.requests.taken()) if isinstance(outcome, TaskReport) else outcome
+
+
+def lateness(wanted: Assignment, limit: TaskTime) -> Callable[[], bool]:
+    """Says whether an assignment that begins now goes on too long, by itself or with its task."""
+    if wanted.within_s is None:
+        return limit.is_late
+    end_s = time.monotonic() + wanted.within_s
+    return lambda: limit.is_late() or time.monotonic() > end_s
 
 
 def give_up(plan: TaskPlan) -> None:

@@ -75,14 +75,17 @@ def configured_topics(settings: Settings, brokers: Brokers) -> dict[str, Topic]:
 def ask_bucket(settings: Settings, notify: Callable[[str], None]) -> None:
     """Lists the sink's state. Raises StorageError where the bucket is not there, refuses, or does not answer."""
     options = store_options(settings)
-    notify(f"asking the bucket s3://{options.bucket}" + (f" at {options.endpoint_url}" if options.endpoint_url else ""))
+    notify(
+        f"connecting to the bucket s3://{options.bucket}"
+        + (f" at {options.endpoint_url}" if options.endpoint_url else "")
+    )
     with closing(S3Store(quick(options, tries=1))) as store:
         next(store.list(state_paths(settings).root), None)
 
 
 def ask_kafka(settings: Settings, notify: Callable[[str], None]) -> None:
     """Describes the cluster and the topics. Raises SourceError where the brokers refuse or do not answer."""
-    notify(f"asking Kafka at {settings.text('kafka.bootstrap.servers')}")
+    notify(f"connecting to Kafka at {settings.text('kafka.bootstrap.servers')}")
     brokers = brokers_of(settings)
     brokers.cluster_id()
     brokers.describe(settings.names("topics"))

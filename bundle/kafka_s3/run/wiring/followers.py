@@ -187,6 +187,7 @@ def _own_compaction(settings: Settings, around: Surroundings) -> Follower | None
         target,
         around.warn,
         settings.names("compact.sort.by"),
+        settings.flag("compact.across.partitions"),
         around.look,
     )
     end_of = end_of_directory(settings)

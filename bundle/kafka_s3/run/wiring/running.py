@@ -102,7 +102,7 @@ def run_until_stopped(sink: Sink, settings: Settings, stop: Event, *, channel: C
 def run_until_drained(
     sink: Sink, settings: Settings, stop: Event, *, close: Reason | None = None, channel: CommandChannel = UNATTENDED
 ) -> None:
-    """Works off what is in Kafka now; `close` is the reason for which the files still open are closed then, None leaves them open.
+    """Processes what is in Kafka now; `close` is the reason for which the files still open are closed then, None leaves them open.
 
     Raises TopicMissing, when all else is done, where a topic of the configuration is not in Kafka and never was.
     """

@@ -10,11 +10,11 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.remade import Remade, Remake
-from kafka_s3.engine.loop.failures import Background, at_once
+from kafka_s3.engine.loop.beside import Background, at_once
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.loop.open_states import OpenStates
 from kafka_s3.engine.loop.planner import Behaviour
-from kafka_s3.engine.loop.sink import Sink
+from kafka_s3.engine.loop.sink import Sink, no_slots
 from kafka_s3.engine.loop.topics import Resume
 from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.followers.dead_letter_source import Guard, remake_from_letters, unguarded
@@ -51,11 +51,12 @@ def build_sink(
     spark: Spark | None = None,
     states: StateTables | None = None,
     background: Background = at_once,
+    slots: Callable[[], int] = no_slots,
 ) -> Sink:
     """A sink, ready to be opened. `settings` are resolved; `spark` is what gives its Delta tables names, or writes them;
     `states` is what keeps its state tables.
 
-    `background` reads what fails beside the loop.
+    `background` reads beside the loop what fails, and a backlog, in as many tasks as there are `slots`.
     """
     observer = observer or Observer()
     tables = _tables(settings, store, observer)
@@ -80,6 +81,7 @@ def build_sink(
         open_states=_open_states(settings, store, observer),
         data_keys=object_names(settings),
         background=background,
+        slots=slots,
         followed=followed_by_tables(settings, store),
     )
     return sink

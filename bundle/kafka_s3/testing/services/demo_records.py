@@ -192,7 +192,7 @@ def shipment_records(
 ) -> Iterator[DemoRecord]:
     """Yields `count` records of one topic in order of their time, Avro in the registry's wire format.
 
-    The share `malformed` of them is cut off, names an unknown schema, or is no Avro at all.
+    The share `malformed` of them is cut off, names an unknown schema, or is not Avro at all.
     """
     chance = random.Random(seed)
     broken = set(chance.sample(range(count), k=min(count, max(round(count * malformed), 3 if malformed else 0))))

@@ -309,7 +309,7 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise RegistryRefusal(400, "The request's body is no JSON object")
+        raise RegistryRefusal(400, "The request's body is not a JSON object")
     return body
 
 

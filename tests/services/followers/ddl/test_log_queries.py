@@ -1,4 +1,4 @@
-"""The queries over the log's tables in docs/commit-log.md are run as they stand there; a folder stands for the bucket."""
+"""The queries over the log's tables in docs/log-tables.md are run as they stand there; a folder stands for the bucket."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def query(place: str, folder: Path) -> str:
     """The query of the docs that reads this address, over the folder."""
-    blocks = re.findall("```sql\\n(.*?)```", (ROOT / "docs/commit-log.md").read_text(), re.DOTALL)
+    blocks = re.findall("```sql\\n(.*?)```", (ROOT / "docs/log-tables.md").read_text(), re.DOTALL)
     (found,) = [block for block in blocks if place in block and block.startswith("SELECT")]
     return found.replace(f"{place}my-bucket/_kafka_s3/orders", f"{folder}/_kafka_s3/big")
 

@@ -17,6 +17,7 @@ from kafka_s3.cli.main import app
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.followers.delta import follower
 from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep, check_table, rebuild
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.table_chores import maintenance_of
@@ -24,6 +25,7 @@ from kafka_s3.run.wiring.delta import intake_of, tables_of
 from kafka_s3.store.faults import Moment
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.services.followers.delta.shell import Shell
+from tests.support.configurations import TIME
 from tests.support.deaths import Died, strikes
 from tests.support.delta_world import TableWorld
 from tests.support.memory_world import ORDERS
@@ -95,6 +97,44 @@ def test_a_compaction_is_one_version_that_changes_no_data_and_names_its_entry(wo
     assert parquet(world) == world.table().file_uris()
     more(world, 8)
     assert_agrees(world, 8)
+
+
+def test_files_of_several_partitions_are_one_file_of_the_table_which_erasures_and_rebuilds_know(
+    objects: EmbeddedS3, own_bucket: str
+) -> None:
+    config = {**TIME, "compact.across.partitions": "true", "rewrite.grace.ms": str(GRACE_MS)}
+    world = TableWorld(objects, own_bucket, **config)
+    for partition in range(3):
+        world.add(*({"n": partition * 4 + n} for n in range(4)), tp=TopicPartition("orders", partition))
+    world.start()
+    assert world.sink.poll_and_commit()
+    ask_for_compaction(world, world.store)
+    later(world)
+    (entry,) = rewrites(world)
+    assert [len(file.slices) for file in entry.files] == [3]
+    version = world.table().version()
+    assert sorted(changes(world, version)) == [("add", False), *[("remove", False)] * 6]
+    (added,) = [one["add"] for one in world.actions(version) if "add" in one]
+    statistics = json.loads(added["stats"])
+    assert (statistics["numRecords"], statistics["minValues"]["n"], statistics["maxValues"]["n"]) == (12, 0, 11)
+    (note,) = [json.loads(one["commitInfo"]["userMetadata"]) for one in world.actions(version) if "commitInfo" in one]
+    assert note["offsets"] == {f"orders-{partition}": [[0, 3]] for partition in range(3)}
+    assert_agrees(world, 12)
+    later(world, GRACE_MS)
+    assert parquet(world) == world.table().file_uris()
+
+    work = Forgetting(
+        world.settings, world.store, subjects_of(None, "n = 5", None), lambda: world.now, pytest.fail, wait_s=0.0
+    )
+    world.now += 10 * MINUTE_MS  # no driver is at work
+    (erased,) = work.run(work.search())
+    assert erased.erased == {TopicPartition("orders", 1): OffsetSet.of([1])}
+    world.start()
+    later(world)
+    assert numbers(world) == [n for n in range(12) if n != 5]
+    table = tables_of(world.settings, world.store)("orders")
+    rebuild(world.log(), intake_of(world.settings, world.store), table, topic="orders", clock_ms=lambda: world.now)
+    assert numbers(world) == [n for n in range(12) if n != 5]
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_a_table_of_another_format_is_refused_by_its_name(world: SparkWorld) -> 
     world.sql("CREATE TABLE TABLE_ USING PARQUET AS SELECT 1 AS n")
     world.add(*numbered(0, 1))
     world.run()
-    assert f"{world.schema}.orders is no Delta table. Set another delta.table.name." in world.warnings.texts[-1]
+    assert f"{world.schema}.orders is not a Delta table. Set another delta.table.name." in world.warnings.texts[-1]
 
 
 @pytest.mark.nightly

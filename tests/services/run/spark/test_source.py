@@ -224,7 +224,7 @@ def test_a_reader_that_tasks_can_use_is_chosen_once_and_reported(
     assert source.read([]) == []
     for _ in range(2):
         assert [report.read for report in source.read([wanted(name, 0, start=0, until=6)])] == [6]
-    assert reported == [("kafka.reader=tasks", f"a task of Spark reached {name}-0 by itself.")]
+    assert reported == [("kafka.reader=tasks", f"a Spark task read {name}-0 from Kafka directly.")]
     reported.clear()
     kerberos = chosen(**{"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
     assert [report.read for report in kerberos.read([wanted(name, 0, start=0, until=6)])] == [6]

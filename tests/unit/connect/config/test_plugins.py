@@ -118,7 +118,7 @@ def test_a_reference_in_a_plugins_key_is_resolved_and_then_checked(
         ("import a_module_that_is_not_there", "acme_parts 1.0, which cannot be loaded.*ModuleNotFoundError"),
         ("class ByHash:\n    uses_time = False\n    def __init__(self, settings): pass\n", "of acme_parts 1.0 without encode"),
         ("def ByHash(settings):\n    return settings.text('acme.prefix')\n", "cannot be made by acme_parts 1.0: KeyError"),
-        (PARTITIONER.replace('"acme.prefix", Type', '"flush.size", Type'), "hold flush.size, which is no key of a package's own"),
+        (PARTITIONER.replace('"acme.prefix", Type', '"flush.size", Type'), "hold flush.size, which is not a key of a package's own"),
         (PARTITIONER.replace('None, "Number', '"x", "Number'), "hold acme.shards, whose default 'x' must be a whole number"),
         (PARTITIONER.replace("acme.signing.secret", "acme.signing"), "hold the password acme.signing: its name must say so"),
         (PARTITIONER.replace("@options(", "@options(1, "), "are no tuple of kafka_s3.connect.config.option.Option"),

@@ -259,10 +259,19 @@ def test_a_misspelt_key_warns_and_names_the_right_one() -> None:
 
 
 def test_a_key_of_another_spelling_is_named_as_such_and_never_corrected_to_itself() -> None:
-    found = checked({"time.interval": "HOURLY", "compressed_block_size": "100"})
+    found = checked(
+        {
+            "time.interval": "HOURLY",
+            "compressed_block_size": "100",
+            "s3.endpoint": "http://minio:9000",
+            "s3.force.path.style": "true",
+        }
+    )
     assert [warning.remedy for warning in found.warnings] == [
         "It is a key of the managed cloud spelling (connector.class=S3_SINK).",
         "It is a key of the Block-GZIP spelling.",
+        "It is a key of the Block-GZIP spelling; here it is store.url.",
+        "Did you mean s3.path.style.access.enabled?",
     ]
     assert found.unknown == found.warnings
 

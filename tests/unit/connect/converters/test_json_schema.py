@@ -385,9 +385,9 @@ def test_what_does_not_fit_is_a_failure_and_the_others_go_on(document: Any, text
 
 
 def test_a_schema_that_is_no_json_is_an_error() -> None:
-    with pytest.raises(SchemaError, match="is no JSON"):
+    with pytest.raises(SchemaError, match="is not JSON"):
         JsonSchemaPayloads(RegisteredSchema(Language.JSON, "{"), OPTIONS)
-    with pytest.raises(SchemaError, match=r"referenced JSON Schema a\.json is no JSON"):
+    with pytest.raises(SchemaError, match=r"referenced JSON Schema a\.json is not JSON"):
         JsonSchemaPayloads(RegisteredSchema(Language.JSON, "{}", (Reference("a.json", "x"),)), OPTIONS)
 
 

@@ -322,7 +322,7 @@ def test_dates_times_and_decimals_have_connects_values() -> None:
     ("fields", "reason"),
     [
         ({"at": {"seconds": 253_402_300_800}}, "at: 253402300800 s"),
-        ({"at": {"nanos": -1}}, "no timestamp"),
+        ({"at": {"nanos": -1}}, "is not a timestamp"),
         ({"day": {"year": 2023, "month": 2, "day": 29}}, "day: there is no date of year 2023, month 2, day 29"),
         ({"day": {"month": 1, "day": 1}}, "year 0"),
         ({"time": {"hours": 24}}, "time: there is no time of day of 24 h"),

@@ -531,7 +531,7 @@ def test_schema_text_that_is_no_schema_is_refused() -> None:
     assert parse_avro('"string"') == parse_avro("string") == "string"
     with pytest.raises(SchemaError, match="is not JSON"):
         parse_avro("{")
-    with pytest.raises(SchemaError, match="no Avro schema"):
+    with pytest.raises(SchemaError, match="not an Avro schema"):
         parse_avro("7")
 
 

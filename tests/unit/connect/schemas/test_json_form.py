@@ -48,5 +48,5 @@ def test_a_number_beyond_a_float_is_infinite_as_in_java(value: float, shown: flo
 def test_a_number_whose_schema_is_called_decimal_and_is_none_is_refused() -> None:
     """It ended the task: the name alone says nothing of the type."""
     schema = ConnectSchema(SchemaType.FLOAT64, name=DECIMAL, parameters=(("scale", "2"),))
-    with pytest.raises(SchemaError, match=r"1\.5 is no decimal.*type float"):
+    with pytest.raises(SchemaError, match=r"1\.5 is not a decimal.*type float"):
         to_json(1.5, schema)

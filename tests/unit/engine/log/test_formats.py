@@ -115,7 +115,7 @@ def test_the_objects_that_count_are_those_that_counted(bucket: MemoryStore) -> N
 
 
 def number(row: object) -> int:
-    """What was no JSON at first was replayed as a text."""
+    """What was not a JSON at first was replayed as a text."""
     return row["n"] if isinstance(row, dict) else int(str(row).removeprefix("text "))
 
 

@@ -29,7 +29,7 @@ from tests.unit.engine.loop.test_rewrites_interleaved import (
 )
 
 __all__ = ["one_at_a_time", "one_request_at_a_time"]
-SOME, MANY, CHUNK = 8, 608, 100
+SOME, MANY, CHUNK = 4, 604, 100
 SEEDS = range(int(os.environ.get("KAFKA_S3_SEEDS", SOME)))
 
 
@@ -82,6 +82,21 @@ class ErasedAndMovedCase(ErasedCase, CompactedAndMovedCase):
     """As that; positions are set back, too, so that erased offsets are read again."""
 
 
+class AcrossErasedCase(ErasedCase):
+    """As `ErasedCase`; mostly files of both topic-partitions become one."""
+
+    across = True
+
+
+class AcrossErasedAndMovedCase(ErasedAndMovedCase):
+    """As `ErasedAndMovedCase`; mostly files of both topic-partitions become one."""
+
+    across = True
+
+
+CASES = (ErasedCase, ErasedAndMovedCase, AcrossErasedCase, AcrossErasedAndMovedCase)
+
+
 def _erased(entries: list[CommitEntry]) -> set[tuple[int, int]]:
     return {
         (tp.partition, offset)
@@ -92,14 +107,14 @@ def _erased(entries: list[CommitEntry]) -> set[tuple[int, int]]:
     }
 
 
-@pytest.mark.parametrize("case", [ErasedCase, ErasedAndMovedCase])
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_schedule_loses_a_record_or_brings_back_one_that_was_erased(case: type[ErasedCase], seed: int) -> None:
     case(seed).play()
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("case", [ErasedCase, ErasedAndMovedCase])
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("first", range(SOME, MANY, CHUNK))
 def test_none_of_many_schedules_loses_a_record_or_brings_back_one_that_was_erased(
     case: type[ErasedCase], first: int

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from threading import Event
 
 import pytest
 
 from kafka_s3.engine.log.entry import read_entry
-from kafka_s3.engine.loop.failures import Retries, at_once
-from kafka_s3.engine.loop.planner import PartitionState
+from kafka_s3.engine.loop.beside import ReadsBeside, at_once
+from kafka_s3.engine.loop.planner import PartitionState, assignment
 from kafka_s3.engine.loop.runner import run_available_now
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import (
@@ -31,13 +32,14 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
-from kafka_s3.run.spark.task import TaskTime, within
+from kafka_s3.run.spark.task import TaskTime, lateness, within
 from kafka_s3.store.faults import Fault, FaultyStore, failure
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.configurations import STATE
 from tests.support.memory_world import START_MS, World
 from tests.support.observers import Warnings
+from tests.support.partition_states import partition_state
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 BOTH = (FIRST, SECOND)
@@ -52,7 +54,7 @@ def world_of_two(**config: str) -> World:
 
 
 def spoil(world: World, tp: TopicPartition = FIRST, offset: int = 3) -> None:
-    """A record that is no JSON."""
+    """A record that is not JSON."""
     world.kafka.add(tp, MemoryRecord(offset, START_MS, None, b"{oops"))
 
 
@@ -410,7 +412,7 @@ def test_a_driver_that_learns_of_its_successor_from_a_lost_upload_leaves_no_uplo
 
 def test_a_read_beside_the_loop_is_not_lost_where_another_one_ends_the_round() -> None:
     retries, states = (
-        Retries(Failing(MemoryKafka(_nothing, MemoryStore()), iter(())), at_once),
+        ReadsBeside(Failing(MemoryKafka(_nothing, MemoryStore()), iter(())), at_once),
         dict[TopicPartition, PartitionState](),
     )
     for tp in BOTH:
@@ -450,6 +452,14 @@ def test_a_task_is_late_before_it_is_given_up() -> None:
     limit = TaskTime(10, begun_s=time.monotonic() - 8)
     assert limit.is_late()
     assert limit.left_s() > 0
+
+
+def test_an_assignment_may_have_less_time_than_its_task() -> None:
+    task, wanted = TaskTime(600), assignment(partition_state(10))
+    assert not lateness(wanted, task)()
+    assert not lateness(replace(wanted, within_s=60.0), task)()
+    assert lateness(replace(wanted, within_s=-1.0), task)()
+    assert lateness(replace(wanted, within_s=60.0), TaskTime(10, begun_s=time.monotonic() - 8))()
 
 
 def test_a_late_task_reports_what_it_has_and_the_rest_follows() -> None:

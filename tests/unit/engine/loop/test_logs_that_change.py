@@ -33,7 +33,7 @@ from tests.support.pending_uploads import DAY_MS, OldUploads
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 CONFIG = {**TOLERANT, "behavior.on.lost.offsets": "gap", "tail.read.records": "1", "tail.check.interval.ms": "60000"}
 PART_BYTES = 30
-SOME, MANY, CHUNK = 20, 6_020, 200
+SOME, MANY, CHUNK = 10, 6_010, 200
 
 
 @dataclass

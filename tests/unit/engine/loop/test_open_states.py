@@ -81,7 +81,7 @@ def overtaken(world: World) -> None:
 
 WHY: dict[Callable[[World], None], str] = {
     damaged: "it is damaged",
-    of_another_form: "it is no state of open files, or one of another version",
+    of_another_form: "it is not a state of open files, or one of another version",
     missing: "it is gone",
     without_its_upload: "the upload of topics/orders/partition=0/orders+0+0000000000.json is gone",
     of_another_configuration: "they are of another configuration or version",

@@ -23,7 +23,7 @@ from tests.support.memory_world import rows
 from tests.unit.engine.loop.test_interleavings import BAD, GOOD, PARTITIONS, Case, one_at_a_time, settings_with
 
 __all__ = ["one_at_a_time"]
-SOME, MANY, CHUNK = 10, 610, 100
+SOME, MANY, CHUNK = 6, 606, 100
 GROUP = "connect-orders"
 MOST_MIGRATIONS = 6
 Offsets = Mapping[TopicPartition, set[int]]

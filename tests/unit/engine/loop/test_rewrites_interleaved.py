@@ -26,13 +26,15 @@ from tests.support.memory_world import rows
 from tests.unit.engine.loop.test_interleavings import GOOD, PARTITIONS, Case, one_at_a_time, settings_with
 
 __all__ = ["one_at_a_time"]
-SOME, MANY, CHUNK = 8, 608, 100
+SOME, MANY, CHUNK = 4, 604, 100
 GRACE_MS = 3_600_000
 SEEDS = range(int(os.environ.get("KAFKA_S3_SEEDS", SOME)))
 
 
 class CompactedCase(Case):
     """As `Case`; several people compact at a time."""
+
+    across = False
 
     def _event(self) -> None:
         if self.run.draw.random() < 0.3:
@@ -46,7 +48,10 @@ class CompactedCase(Case):
         entries = list(log.entries())
         if not entries:
             return
-        rules = CompactionRules(self.run.draw.choice([100, 1 << 20]), until_ms=self.world.now + 1)
+        target = self.run.draw.choice([100, 1 << 20])
+        rules = CompactionRules(
+            target, until_ms=self.world.now + 1, across=self.across and self.run.draw.random() < 0.8
+        )
         merges = plan_merges(live_objects(entries).values(), rules)
         compactor = compactor_of(settings, process.store)
         for _ in ask_for_merges(
@@ -91,7 +96,11 @@ class CompactedCase(Case):
         for one in live:
             held = [(row["p"], row["n"]) for row in rows(one.file.key, self.world.store.objects[one.file.key])]
             assert len(held) == one.file.records
-            found.update(place for place in held if one.until is None or place[1] < one.until)
+            for part in one.by_slice:
+                begin = 0 if part.file.place is None else part.file.place[0]
+                own = held[begin : begin + part.file.records]
+                assert {partition for partition, _ in own} <= {part.file.partition}
+                found.update(place for place in own if part.until is None or place[1] < part.until)
         return found
 
     def _others(self, live: list[LiveObject]) -> set[str]:
@@ -126,6 +135,21 @@ class CompactedAndMovedCase(CompactedCase):
         return set()
 
 
+class AcrossCase(CompactedCase):
+    """As `CompactedCase`; mostly files of both topic-partitions become one."""
+
+    across = True
+
+
+class AcrossAndMovedCase(CompactedAndMovedCase):
+    """As `CompactedAndMovedCase`; mostly files of both topic-partitions become one."""
+
+    across = True
+
+
+CASES = (CompactedCase, CompactedAndMovedCase, AcrossCase, AcrossAndMovedCase)
+
+
 @pytest.fixture(autouse=True)
 def one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a process one call follows the other."""
@@ -134,14 +158,14 @@ def one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_s3.ops.erasure.search.FETCHES", 1)
 
 
-@pytest.mark.parametrize("case", [CompactedCase, CompactedAndMovedCase])
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_schedule_of_drivers_and_compactions_loses_or_doubles_a_record(case: type[Case], seed: int) -> None:
     case(seed).play()
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("case", [CompactedCase, CompactedAndMovedCase])
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("first", range(SOME, MANY, CHUNK))
 def test_none_of_many_schedules_of_drivers_and_compactions_loses_or_doubles_a_record(
     case: type[Case], first: int
@@ -162,4 +186,8 @@ def test_the_schedules_do_rewrite() -> None:
         for entry in case.world.entries():
             found.update({"swaps": len(entry.swaps), "deleted": len(entry.deleted)})
             found.update({"rewrites": entry.kind is EntryKind.REWRITE})
+        across = AcrossCase(seed)
+        across.play()
+        found.update({"several": sum(bool(file.slices) for entry in across.world.entries() for file in entry.files)})
     assert min(found["swaps"], found["deleted"], found["rewrites"]) > 2
+    assert found["several"] > 0

@@ -99,7 +99,7 @@ def test_a_state_that_is_damaged_is_of_no_use(tmp_path: Path, damage: str) -> No
     data[90] ^= 1
     damaged = {"cut": data[:-1], "longer": data + b"x", "another byte": data, "nothing": b""}[damage]
     store.put("state", bytes(damaged))
-    with pytest.raises(StateUnusable, match=r"damaged|no state"), opened_state(store, state, tmp_path):
+    with pytest.raises(StateUnusable, match=r"damaged|not a state"), opened_state(store, state, tmp_path):
         pass
     store.delete("state")
     with pytest.raises(ObjectMissing, match="state"), opened_state(store, state, tmp_path):

@@ -75,5 +75,5 @@ def test_a_footer_larger_than_the_first_request_is_read_whole() -> None:
 def test_an_object_that_is_no_parquet_is_refused_by_name() -> None:
     store = MemoryStore()
     store.put("key", b"nothing of the kind")
-    with pytest.raises(StorageError, match="Object key is no Parquet file"):
+    with pytest.raises(StorageError, match="Object key is not a Parquet file"):
         read_footer(store, "key", 19)

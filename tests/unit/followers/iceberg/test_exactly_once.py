@@ -33,9 +33,9 @@ from tests.support.memory_world import START_MS
 from tests.support.rewriting import ask_for_compaction
 
 MOST_DRIVERS = 3
-SEEDS = 8
-COMPACTED_SEEDS = 4
-NIGHTLY_SEEDS = 400
+SEEDS = 4
+COMPACTED_SEEDS = 2
+NIGHTLY_SEEDS = 404
 _turn = threading.local()
 
 

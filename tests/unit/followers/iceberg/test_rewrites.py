@@ -12,12 +12,14 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.followers.delta import follower
 from kafka_s3.followers.iceberg.maintain import check_table, rebuild
 from kafka_s3.model.errors import TableError
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.readers import avro_rows, sliced
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.purging import Purging
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.memory import MemoryStore
+from tests.support.configurations import TIME
 from tests.support.iceberg_world import IcebergWorld
 from tests.support.memory_world import ORDERS
 from tests.support.rewriting import ask_for_compaction
@@ -93,6 +95,37 @@ def test_a_compaction_is_one_version_of_the_table_without_a_change_of_records(tm
     assert objects(world) == held(world)
     more(world, 8)
     assert numbers(world) == list(range(8))
+    assert findings(world) == []
+
+
+def test_files_of_several_partitions_are_one_file_of_the_table_which_erasures_know(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, **{**TIME, **CONFIG, "compact.across.partitions": "true"})
+    for partition in range(3):
+        world.add(*({"n": partition * 4 + n} for n in range(4)), tp=TopicPartition("orders", partition))
+    world.start()
+    assert world.sink.poll_and_commit()
+    compacted(world)
+    (entry,) = rewrites(world)
+    assert [len(file.slices) for file in entry.files] == [3]
+    (task,) = world.table().scan().plan_files()
+    assert task.file.record_count == 12
+    snapshot = world.table().current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    assert snapshot.summary.operation is Operation.REPLACE
+    assert numbers(world) == list(range(12))
+    assert findings(world) == []
+    later(world, GRACE_MS)
+    assert objects(world) == held(world)
+
+    world.now += GRACE_MS  # no driver is at work
+    subjects = subjects_of(None, "n = 5", None)
+    work = Forgetting(world.settings, world.store, subjects, lambda: world.now, pytest.fail, wait_s=0.0)
+    (erased,) = work.run(work.search())
+    assert {tp.partition: offsets.ranges for tp, offsets in erased.erased.items()} == {1: ((1, 1),)}
+    world.start()
+    later(world)
+    assert numbers(world) == [n for n in range(12) if n != 5]
     assert findings(world) == []
 
 

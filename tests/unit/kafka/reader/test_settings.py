@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.kafka.reader.settings import LEARNING, LEAST_FETCHED, MOST_FETCHED, QUEUE_BYTES, TOO_MUCH, Pace, Weight
+from kafka_s3.kafka.reader.settings import (
+    LEARNING,
+    LEAST_FETCHED,
+    MOST_FETCHED,
+    QUEUE_BYTES,
+    TOO_MUCH,
+    WAITING_BYTES,
+    Pace,
+    Weight,
+)
 
 MIB = 1 << 20
 ORDERS = Weight.of_fetch(held=55_000, records=110, fetched=16_500)
@@ -15,7 +24,7 @@ SIZES = st.integers(1, 1 << 30)
 
 
 def test_ordinary_records_are_read_with_the_highest_limits_and_together() -> None:
-    assert ORDERS.pace(1) == Pace(MOST_FETCHED, 100_000)
+    assert ORDERS.pace(1) == Pace(MOST_FETCHED, 25_000)
     assert ORDERS.pace(32) == Pace(128 << 10, 3125)
     assert ORDERS.allows(32)
     assert not ORDERS.is_large
@@ -23,7 +32,7 @@ def test_ordinary_records_are_read_with_the_highest_limits_and_together() -> Non
 
 def test_what_is_a_hundred_times_larger_in_memory_is_fetched_in_small_pieces() -> None:
     bombs = Weight.of_fetch(held=8 * MIB, records=100, fetched=80_000)
-    assert bombs.pace(1) == Pace(MOST_FETCHED // 4, 390)
+    assert bombs.pace(1) == Pace(MOST_FETCHED // 4, 195)
     assert bombs.is_large
     assert not bombs.allows(32)
 
@@ -39,7 +48,7 @@ def test_what_waits_and_what_a_fetch_brings_are_within_the_bound(
     weight = Weight.of_fetch(held, records, fetched)
     limits = weight.pace(together)
     share = QUEUE_BYTES / together
-    assert limits.records == 1 or limits.records * weight.record <= share
+    assert limits.records == 1 or limits.records * weight.record <= (WAITING_BYTES if together == 1 else share)
     assert limits.fetch_bytes == LEAST_FETCHED or limits.fetch_bytes * weight.log_byte <= share
     assert not weight.exceeds(limits, limits.records, together)
 

@@ -31,7 +31,7 @@ from kafka_s3.ops.replay import make_replay, open_letters
 from kafka_s3.ops.restore.files import logged_files
 from kafka_s3.store.faults import Fault, Moment
 from kafka_s3.testing.services.memory import MemoryRecord
-from tests.support.configurations import TOLERANT
+from tests.support.configurations import BLOCK_GZIP, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import MemoryCluster, audited
 
@@ -262,7 +262,7 @@ def test_where_kafka_is_not_asked_the_report_says_which_offsets_are_not_known() 
 
 
 def broken() -> World:
-    """Offsets 2 and 3 are no JSON objects with a number, and Anna's is one of them."""
+    """Offsets 2 and 3 are not JSON objects with a number, and Anna's is one of them."""
     world = World({"flush.size": "2", "rewrite.grace.ms": str(GRACE_MS), **TOLERANT, **KEYS})
     world.start()
     for offset, who in enumerate(("anna", "berta", "anna", "carla", "dora", "emil")):
@@ -417,6 +417,13 @@ def test_keys_that_were_never_written_and_copies_of_spark_are_refused() -> None:
     copies = {"delta.enable": "true", "delta.writer": "spark", "delta.table.name": "main.raw.orders"}
     with pytest.raises(ConfigError, match=r"delta\.writer.*keeps copies of the records"):
         forgetting(World({"flush.size": "3", **KINDS["parquet"], **copies}))
+    blocks = World(BLOCK_GZIP)
+    with pytest.raises(ConfigError) as refused:
+        forgetting(blocks, None, "anna")
+    (problem,) = refused.value.problems
+    assert (problem.key, problem.value) == ("connector.class", blocks.settings.text("connector.class"))
+    assert "writes Block-GZIP" in problem.rule
+    assert "kafka-s3 seek" in problem.remedy
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_a_file_names_several_subjects_each_by_all_of_its_columns() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ((None, None, None), "--where or --file is needed"),
-        (("k", "a = 1", None), "--where or --file is needed"),
+        ((None, None, None), "is needed, or --where, or --file"),
+        (("k", "a = 1", None), "is needed, or --where, or --file"),
         ((None, "customer.id", None), "is not a field, an equals sign"),
         ((None, "= 1", None), "is not a field, an equals sign"),
         ((None, None, ""), "names its columns"),

@@ -55,7 +55,7 @@ def test_a_record_in_an_object_with_entry_rule_and_directory() -> None:
             ["topics/orders/partition=0/orders+0+0000000003.json"],
         )
         (reported,) = (answer.objects or {}).values()
-        assert reported.rule == "flush.size=3: so many records of its Kafka partition were open"
+        assert reported.rule == "flush.size=3: this many records of its Kafka partition were open"
         assert reported.directory == "partitioner.class=default, the number of the Kafka partition"
         assert reported.bucket == "as written"
     (entry,) = [entry for entry in world.entries() if entry.files]

@@ -174,7 +174,7 @@ def second_value(content: bytes) -> bytes:
 DAMAGES: dict[str, tuple[Callable[[World], object], FindingKind, str]] = {
     "an object is gone": (lambda w: w.store.delete(FIRST), FindingKind.MISSING_OBJECT, FIRST),
     "an object is cut": (lambda w: changed(w, FIRST, lambda c: c[:-9]), FindingKind.WRONG_SIZE, FIRST),
-    "an object is no JSON": (lambda w: changed(w, FIRST, lambda c: b"x" * len(c)), FindingKind.UNREADABLE, FIRST),
+    "an object is not JSON": (lambda w: changed(w, FIRST, lambda c: b"x" * len(c)), FindingKind.UNREADABLE, FIRST),
     "a record is gone": (lambda w: changed(w, FIRST, lambda c: c.partition(b"\n")[2]), FindingKind.WRONG_COUNT, FIRST),
     "a record is there twice": (lambda w: changed(w, FIRST, lambda c: c + c.partition(b"\n")[0] + b"\n"), FindingKind.WRONG_COUNT, FIRST),
     "a value is another": (lambda w: changed(w, FIRST, second_value), FindingKind.WRONG_CONTENT, FIRST),

@@ -72,7 +72,7 @@ def test_a_trial_that_passes_leaves_reading_to_the_tasks_for_good(readers: Calla
     passing.round()
     passing.round()
     assert passing.read == [TASKS, TASKS]
-    assert passing.reported == [(TASKS, "a task of Spark reached orders-0 by itself.")]
+    assert passing.reported == [(TASKS, "a Spark task read orders-0 from Kafka directly.")]
 
 
 def test_what_keeps_tasks_from_reading_leaves_it_to_spark_at_once(readers: Callable[..., Readers]) -> None:

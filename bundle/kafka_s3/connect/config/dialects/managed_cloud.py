@@ -338,7 +338,7 @@ def _oddities(texts: Mapping[str, str], out: Mapping[str, str], worker: Mapping[
             yield Problem(key, None, "has no effect.", option.note)
     zone = _replaced(texts).get("timezone")
     if zone:
-        yield Problem("timezone", None, f"is no zone id; {zone} is meant.", f"Write {zone}.")
+        yield Problem("timezone", None, f"is not a zone id; {zone} is meant.", f"Write {zone}.")
     if texts.get("authentication.method", ACCESS_KEYS).strip() == IAM_ROLES:
         rule = "takes the credentials of this machine here: the managed cloud's integration is not known outside of it."
         provider = (

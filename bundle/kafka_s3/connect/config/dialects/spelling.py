@@ -73,6 +73,7 @@ REPLACED: Final[Mapping[str, str]] = {
     "format.class": "format",
 }
 """Self-managed keys that this spelling does not have, and what it has instead."""
+INSTEAD: Final = {theirs: ours for ours, theirs in REPLACED.items()}
 _FLUSHED = "Files are closed by offset.flush.interval.ms, compressed_file_size, flush.interval.ms and flush.idle.ms."
 _NAMED = "Files are called <prefix>/<date>/<topic>-<partition>-<offset>.gz: s3.prefix is the part that can be chosen."
 _LINES = "Files are gzip of records by format and format.*.delimiter."

@@ -64,8 +64,8 @@ SINK: Final = (
            valid=OneOf(("auto", "tasks", "spark"))),
     Option("tasks.run.on", _TEXT, "executors", "Where records become objects: in Spark's tasks, or in the driver, where tasks have no "
            "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
-    Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
-           "without a word it counts as stale. It looks for commands ten times in an interval, at most once a second.", _GROUP,
+    Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink reports its state to the bucket; after three "
+           "intervals without a report it counts as stale. It looks for commands ten times in an interval, at most once a second.", _GROUP,
            valid=Range(100)),
     Option("health.lag.max.records", _LONG, "0", "Above this lag, or with an unknown one, status, check, list and the dashboard "
            "call a sink DEGRADED; 0 is off.", _GROUP, valid=Range(0)),
@@ -81,9 +81,9 @@ SINK: Final = (
            _GROUP, valid=Range(0)),
     Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
            "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each poll.", _GROUP),
-    Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
-           "is off.", _GROUP, valid=Range(0)),
-    Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "
+    Option("tail.read.records", _LONG, "500000", "With tail.state.enable: this many unread records of a Kafka partition are worth a task; "
+           "0 is off.", _GROUP, valid=Range(0)),
+    Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: this many unread bytes of a Kafka partition, by the size of its "
            "last records, are worth a task; 0 is off.", _GROUP, valid=Range(0)),
     Option("topics.refresh.interval.ms", _LONG, "30000", "How often topics and partitions are looked up.", _GROUP, valid=Range(1)),
     Option("commit.max.files", _INT, "5000", "About how many files one task closes, and one entry of the commit log holds, at most; the "
@@ -93,8 +93,8 @@ SINK: Final = (
     Option("errors.stop.scope", _TEXT, "partition", "How far a stop reaches (a bad record without tolerance, lost offsets under `fail`, a "
            "schema that a Delta table refuses): `partition` stops that Kafka partition, and the others go on; `sink` stops the sink once "
            "the others' files are committed.", _GROUP, valid=OneOf(("partition", "sink"))),
-    Option("spark.idle.ms", _LONG, "180000", "How long nothing may be read before a Spark that runs on this machine alone ends, and gives "
-           "back its memory; it begins again with the next records, which takes some seconds. 0: it stays.", _GROUP, valid=Range(0),
+    Option("spark.idle.ms", _LONG, "180000", "After this long without records a Spark that runs on this machine only stops, and frees its "
+           "memory; it starts again with the next records, which takes some seconds. 0: never.", _GROUP, valid=Range(0),
            since="0.2.0"),
     Option("task.timeout.ms", _LONG, "300000", "How long one task may take. It stops reading after three quarters of that, and reports "
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
@@ -216,8 +216,8 @@ STATE: Final = (
            "run` and the bundle's job.", _STATE, valid=OneOf(("sink", "job"))),
     Option("state.interval.ms", Type.LONG, "60000", "With `state.run.on=sink`: how long entries of the log wait before they are merged "
            "together.", _STATE, valid=Range(0)),
-    Option("state.interval.entries", Type.INT, "1000", "With `state.run.on=sink`: so many entries are merged at once, before that time is "
-           "over.", _STATE, valid=Range(1)),
+    Option("state.interval.entries", Type.INT, "1000", "With `state.run.on=sink`: this many entries are merged at once, before that time "
+           "is over.", _STATE, valid=Range(1)),
     Option("state.delete.retention.ms", Type.LONG, "604800000", "How long a deleted key is remembered, so that an older record that comes "
            "late does not bring it back.", _STATE, valid=Range(0)),
     Option("state.schema.evolution.mode", Type.STRING, "addNewColumns", "What happens when records have columns that the table does not "
@@ -239,14 +239,16 @@ FOLLOWERS: Final = (
            "`s3.region`. The credentials are those of S3.", _GROUP),
 )  # fmt: skip
 REWRITES: Final = (
-    Option("compact.enable", Type.BOOLEAN, "false", "Put the small files of each directory of a time together when it is complete, as "
+    Option("compact.enable", Type.BOOLEAN, "false", "Merge the small files of each directory of a time when it is complete, as "
            "`kafka-s3 compact` does at any time: its time is over, and every topic-partition has committed a later record, or has none "
            "that is not committed. Needs a time partitioner and `timestamp.extractor=Record`, and the right to delete. Until "
            "`rewrite.grace.ms` is over a listing shows the records twice.", _GROUP),
-    Option("compact.target.bytes", Type.LONG, "26214400", "About how large an object becomes with `compact.enable`, at most a third of "
+    Option("compact.target.bytes", Type.LONG, "26214400", "Roughly how large an object becomes with `compact.enable`, at most a third of "
            "`writer.memory.bytes`. Files that find no neighbour to share so much with are left alone.", _GROUP, valid=Range(1)),
     Option("compact.sort.by", Type.LIST, "", "Columns by which a compaction sorts the rows of a Parquet object, with dots for members of "
            "structs, nulls last; columns that a topic has not are passed over. The object keeps no order of offsets then.", _GROUP),
+    Option("compact.across.partitions", Type.BOOLEAN, "false", "A compaction puts files of all Kafka partitions of a topic together, not "
+           "only those of one: for topics of many partitions, each of which has little in a directory.", _GROUP),
     Option("rewrite.grace.ms", _LONG, "86400000", "How long objects stay in the bucket after others have taken their place (`kafka-s3 "
            "compact`): until then a listing shows their records twice, and after it the sink deletes them.", _GROUP, valid=Range(0)),
 )  # fmt: skip

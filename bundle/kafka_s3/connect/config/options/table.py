@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Final
 
-from kafka_s3.connect.config.option import Option, Type, did_you_mean, masked, sensitive
+from kafka_s3.connect.config.option import Option, Type, masked, nearest, sensitive
 from kafka_s3.connect.config.options import client, connector, converters, ours, spellings, transforms
 from kafka_s3.model.text import MASK
 
@@ -36,13 +37,17 @@ def option_of(key: str) -> Option | None:
     return _FAMILIES[max(prefixes, key=len)] if prefixes else None
 
 
-def similar_key(key: str) -> str:
-    """A sentence that says which spelling an unknown key is of, else names the known key nearest to it, or nothing."""
+def similar_key(key: str, renamed: Mapping[str, str]) -> str:
+    """A sentence that says which spelling an unknown key is of, else names the known key nearest to it, or nothing.
+
+    `renamed` gives keys of Block-GZIP their names in the configuration's own spelling, where that is another one.
+    """
     if key in CLOUD:
         return "It is a key of the managed cloud spelling (connector.class=S3_SINK)."
     if key in BLOCK_GZIP:
-        return "It is a key of the Block-GZIP spelling."
-    return did_you_mean(key, (*EXACT, *CLOUD, *BLOCK_GZIP))
+        return "It is a key of the Block-GZIP spelling" + (f"; here it is {renamed[key]}." if key in renamed else ".")
+    near = nearest(key, (*EXACT, *CLOUD, *BLOCK_GZIP))
+    return f"Did you mean {renamed.get(near, near)}?" if near else ""
 
 
 def presentable(key: str, text: str) -> str:

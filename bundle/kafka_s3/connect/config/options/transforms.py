@@ -128,7 +128,7 @@ def date_pattern(value: Value) -> Value:
     try:
         tokens(str(value))
     except ValueError as error:
-        raise InvalidValue(f"is no pattern of SimpleDateFormat: {error}.") from None
+        raise InvalidValue(f"is not a pattern of SimpleDateFormat: {error}.") from None
     return value
 
 
@@ -168,7 +168,7 @@ def field_path(text: str) -> tuple[str, ...]:
 def json_path(text: str) -> tuple[str, ...]:
     """The names of a JSON path that is made of names only. Raises InvalidValue."""
     if not PATH.fullmatch(text):
-        raise InvalidValue("is no JSON path of names.", 'Write $.a.b or $["a"]["b"].')
+        raise InvalidValue("is not a JSON path of names.", 'Write $.a.b or $["a"]["b"].')
     return tuple(next(filter(None, groups)) for groups in STEP.findall(text.removeprefix("$")))
 
 

@@ -93,7 +93,7 @@ _TEXTS: Final = (*FOLDERS, *PIECES, "path.format", "partition.field.name")
 
 
 LANGUAGES: Final = {"english": "en", "german": "de", "french": "fr", "spanish": "es", "us": "en", "gb": "en"}
-"""What is meant by names that are no language codes, as far as it is known."""
+"""What is meant by names that are not language codes, as far as it is known."""
 
 
 def _region_is_one_of_aws(settings: Settings) -> Iterator[Problem]:
@@ -101,7 +101,7 @@ def _region_is_one_of_aws(settings: Settings) -> Iterator[Problem]:
     if not settings.text("store.url") and not AWS_REGION.fullmatch(given):
         near = given.lower().replace("_", "-").replace(" ", "-")
         meant = f"Did you mean {near}? " if AWS_REGION.fullmatch(near) else ""
-        rule = "is no region of AWS, which is asked because store.url is not set."
+        rule = "is not a region of AWS, which is asked because store.url is not set."
         yield problem("s3.region", rule, f"{meant}Write a code such as eu-west-1, or set store.url.")
 
 
@@ -128,7 +128,7 @@ def _language_is_known(settings: Settings) -> Iterator[Problem]:
     given = re.split("[-_]", settings.text("locale").lower())[0]
     if given and is_time_partitioner(settings) and given not in CODES and given not in RENAMED:
         meant = f"Write {LANGUAGES[given]}." if given in LANGUAGES else "Write a language's code, for example en."
-        rule = "is no language, as in the original: names of months and days come out short and plain."
+        rule = "is not a language, as in the original: names of months and days come out short and plain."
         yield problem("locale", rule, meant)
 
 

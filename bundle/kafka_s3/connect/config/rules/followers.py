@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final
 
-from kafka_s3.connect.config.classes import REGISTRY_CONVERTERS, known_notifiers
+from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS, known_notifiers
 from kafka_s3.connect.config.rules import Rule, problem
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
@@ -216,6 +216,7 @@ GLUE: Final = "glue.database.name"
 MARKER: Final = "done.marker.name"
 COMPACT: Final = "compact.enable"
 SORT: Final = "compact.sort.by"
+ACROSS: Final = "compact.across.partitions"
 NOTIFIER: Final = "notification.class"
 WITH_COLUMNS: Final = ("parquet", "avro", "json")
 BY_TIME: Final = ("time", "daily", "hourly")
@@ -239,9 +240,26 @@ def _markers_need_record_times(settings: Settings) -> Iterator[Problem]:
         yield problem(MARKER, rule, "Take a time partitioner with timestamp.extractor=Record, or leave it out.")
 
 
+def why_not_compacted(settings: Settings) -> str | None:
+    """Why the files of a sink cannot be put together; None where they can."""
+    if settings.text("format.class") == BLOCK_GZIP_FORMAT:
+        return "is not possible with Block-GZIP, whose readers find records by the names of files and their indexes."
+    return None
+
+
+LARGER_FILES: Final = "Leave it out. Files become larger by offset.flush.interval.ms and block.gzip.file.interval.ms."
+
+
+def _own_compaction_has_a_format(settings: Settings) -> Iterator[Problem]:
+    why = why_not_compacted(settings)
+    for key in (COMPACT, ACROSS):
+        if why is not None and settings.flag(key):
+            yield problem(key, why, LARGER_FILES)
+
+
 def _own_compaction_knows_directories(settings: Settings) -> Iterator[Problem]:
     known = settings.text("partitioner.class") in BY_TIME and settings.text("timestamp.extractor") == "Record"
-    if settings.flag(COMPACT) and not known:
+    if settings.flag(COMPACT) and not known and why_not_compacted(settings) is None:
         rule = "needs directories by the records' own times, to know when one is complete."
         remedy = "Take a time partitioner with timestamp.extractor=Record, or run kafka-s3 compact by a clock."
         yield problem(COMPACT, rule, remedy)
@@ -269,6 +287,21 @@ def _objects_can_be_sorted(settings: Settings) -> Iterator[Problem]:
         yield problem(SORT, why, "Leave it out, or write Parquet with record.metadata.enable in place of such objects.")
 
 
+def why_not_across(settings: Settings) -> str | None:
+    """Why files of several Kafka partitions cannot become one; None where they can."""
+    if settings.text("partitioner.class") == "default":
+        return "puts files of a directory together, and partitioner.class=DefaultPartitioner gives each Kafka partition its own."
+    if settings.names(SORT):
+        return f"needs to know which rows are of which partition, and {SORT} mixes them."
+    return None
+
+
+def _partitions_share_directories(settings: Settings) -> Iterator[Problem]:
+    why = why_not_across(settings) if settings.flag(ACROSS) and why_not_compacted(settings) is None else None
+    if why is not None:
+        yield problem(ACROSS, why, "Leave it out, or the other key.")
+
+
 def _markers_are_passed_over(settings: Settings) -> Iterator[Problem]:
     name = settings.text(MARKER)
     if name and (not name.startswith(("_", ".")) or "/" in name):
@@ -284,7 +317,7 @@ def _notifications_are_taken(settings: Settings) -> Iterator[Problem]:
         yield problem(NOTIFIER, "is not known.", f"The known ones are {', '.join(known)}.")
     wanted = {"webhook": ("http://", "https://"), "sns": ("arn:",), "sqs": ("http://", "https://")}.get(name, ("",))
     if not target.startswith(wanted):
-        yield problem("notification.target", f"is no target of {name}.", f"It begins with {' or '.join(wanted)}.")
+        yield problem("notification.target", f"is not a target of {name}.", f"It begins with {' or '.join(wanted)}.")
 
 
 PROBLEMS: Final = (
@@ -308,8 +341,10 @@ PROBLEMS: Final = (
     Rule((GLUE, "directory.delim"), _glue_needs_folders),
     Rule((MARKER, "partitioner.class", "timestamp.extractor"), _markers_need_record_times),
     Rule((MARKER,), _markers_are_passed_over),
+    Rule((COMPACT, ACROSS, "format.class"), _own_compaction_has_a_format),
     Rule((COMPACT, "partitioner.class", "timestamp.extractor"), _own_compaction_knows_directories),
     Rule((COMPACT, "compact.target.bytes", "writer.memory.bytes"), _own_compaction_has_memory),
     Rule((SORT, "format.class", "store.kafka.keys", "store.kafka.headers"), _objects_can_be_sorted),
+    Rule((ACROSS, "partitioner.class", SORT), _partitions_share_directories),
     Rule((NOTIFIER, "notification.target"), _notifications_are_taken),
 )

@@ -453,7 +453,7 @@ def _format_is_a_pattern(settings: Settings) -> Iterator[Problem]:
     try:
         SimpleDates(settings.text("timestamp.field.format"), now_ms=0)
     except ValueError as error:
-        rule = f"is no pattern of Java's SimpleDateFormat: {str(error).rstrip('.')}."
+        rule = f"is not a pattern of Java's SimpleDateFormat: {str(error).rstrip('.')}."
         yield problem("timestamp.field.format", rule, "Put plain text in quotes, for example yyyy-MM-dd'T'HH:mm:ss.")
 
 

@@ -40,9 +40,9 @@ class Encoded:
 
 def distinct(encoded: Encoded) -> Encoded:
     """The same with each name once: different values may make one path (`x/b=y` and `z`, `x` and `y/b=z`), and that is one directory."""
-    codes_of = {name: code for code, name in enumerate(dict.fromkeys(encoded.names))}
-    if len(codes_of) == len(encoded.names):
+    if len(set(encoded.names)) == len(encoded.names):
         return encoded
+    codes_of = {name: code for code, name in enumerate(dict.fromkeys(encoded.names))}
     codes = np.array([*(codes_of[name] for name in encoded.names), -1], np.int32)  # code -1 is the last of them, -1
     return Encoded(codes[encoded.codes], list(codes_of), encoded.failures)
 
@@ -168,7 +168,9 @@ class ValueDirectories:
 
     def of_codes(self, fields: list[tuple[Longs, list[str]]]) -> Encoded:
         """The directories of fields whose texts are numbered: the numbers of a record's texts make one number, as digits do."""
-        joint = fields[0][0]
+        joint, texts = fields[0]
+        if len(fields) == 1:
+            return distinct(Encoded(joint.astype(np.int32), [*self._folders(self._names[0], texts)]))
         for codes, texts in fields[1:]:
             joint = joint * len(texts) + codes
         encoded = pc.dictionary_encode(pa.array(joint))
@@ -187,7 +189,10 @@ class ValueDirectories:
 
     def texts(self, values: Sequence[Any], name: str) -> list[str]:
         """The texts of values each of which has one."""
-        if self._quote is str and all(type(value) is str for value in values) and "".join(values).isascii():
+        kinds = {*map(type, values)}
+        if kinds == {int}:
+            return [*map(str, values)]
+        if kinds == {str} and self._quote is str and "".join(values).isascii():
             return [*values]
         return [str(self.text(value, name)) for value in values]
 
