@@ -32,6 +32,7 @@ def test_the_numbers_are_those_of_simulate_for_the_same_input() -> None:
     assert today.files == pytest.approx(5 * 86_400 / (found.written * one.times / found.files))
 
 
+@pytest.mark.nightly
 def test_fewer_records_with_smaller_limits_make_as_many_files_a_day_as_all_records() -> None:
     given, pace = rules({"rotate.schedule.interval.ms": "600000", "timezone": "UTC"}), replace(PACE, per_second=40.0)
     whole = replace(thinned(given, replace(pace, per_second=0.02), window_ms=DAY_MS // 24), per_second=20.0)
@@ -48,6 +49,7 @@ def test_ten_times_the_limit_that_binds_makes_a_tenth_of_the_files() -> None:
     assert (today.file_bytes, larger.file_bytes) == (pytest.approx(60_000), pytest.approx(600_000))
 
 
+@pytest.mark.nightly
 def test_fewer_directories_make_fewer_files_where_all_of_them_get_records() -> None:
     found = [*alternatives(rules(FIELD), replace(PACE, directories=40, files=864.0 * 40))]
     by_change = {tuple(one.changes): one.files for one in found}

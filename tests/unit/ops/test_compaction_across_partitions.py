@@ -22,7 +22,7 @@ from kafka_s3.connect.naming.keys import (
     slices_of_rewritten,
 )
 from kafka_s3.engine.log.committed import committed_files
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, WaitingFile, read_entry
 from kafka_s3.engine.log.fold import checkpoint_json, live_objects, read_checkpoint
 from kafka_s3.engine.log.history import entries_of, tables_of, without_upload_ids
 from kafka_s3.followers.compaction import CompactionRules, ask_for_merges
@@ -37,7 +37,7 @@ from kafka_s3.ops.explain.answer import Outcome
 from kafka_s3.ops.explain.inquiry import explain
 from kafka_s3.ops.migration import survey
 from kafka_s3.ops.positions import remake_of_move, write_positions
-from kafka_s3.ops.restore.files import FileTable, logged_files, named_files
+from kafka_s3.ops.restore.files import FileTable, RestoreSelection, logged_files, named_files
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.run.wiring.followers import compactor_of
@@ -223,6 +223,9 @@ def test_entries_checkpoints_and_tables_say_it_in_a_form_that_earlier_versions_r
     content = checkpoint_json(log.state, log.last)
     assert json.loads(content)["format"] == 4
     assert read_checkpoint(content, key="c")[0] == log.state
+    waits = log.new_entry(EntryKind.EPOCH, waiting=(WaitingFile(entry.version, entry.files[0]),))
+    assert json.loads(waits.to_json())["format"] == 4
+    assert read_entry(waits.to_json(), key="e") == waits
     plain = filled()
     (entry,) = compaction(plain).run(CompactionRules(TARGET, plain.now))
     assert json.loads(entry.to_json())["format"] == 3, "nothing new is said"
@@ -361,6 +364,20 @@ def test_a_restore_sends_each_record_to_its_partition_by_the_log_and_by_names(ki
     assert restored(world, by_log) == restored(world, by_name) == left
     only, _ = logged_files(world.entries(), lambda tp: tp == SECOND)
     assert only.topic_partitions() == [SECOND]
+
+
+def test_a_restore_of_some_offsets_takes_them_out_of_the_slice_of_their_partition() -> None:
+    world = compacted()
+    write_positions(world.log(), world.kafka, {SECOND: 6})
+    table, _ = logged_files(world.entries(), lambda tp: True)
+    selection = RestoreSelection(partition=1, first=2, last=9)
+    (file,) = table.of(SECOND)
+    cut, whole = selection.cut(file)
+    assert cut is not None
+    assert (cut.wanted, whole) == (4, False)
+    messages = reading_of(world.settings).messages(world.store, cut)
+    found = [(json.loads(one.value or b"")["n"], one.origin) for one in messages]
+    assert found == [(n, ("orders", 1, n)) for n in range(2, 6)]
 
 
 def test_a_survey_of_the_bucket_reads_where_each_partition_ends_from_names() -> None:

@@ -141,7 +141,7 @@ class Sink:
             followers,
             observer,
             self._phases,
-            lambda tp, error: self._note_failures({tp: error}),
+            self._note_waiting,
         )
         grace_ms, done = behaviour.rewrite_grace_ms, observer.rewritten
         self.rewrites = Rewrites(log, self.committer.commit, observer.warned, grace_ms, followed, done)
@@ -538,6 +538,11 @@ class Sink:
         if self._some_go_on():
             for text in texts:
                 self.observer.warned(text)
+
+    def _note_waiting(self, tp: TopicPartition, error: SinkError) -> None:
+        """Notes why files cannot be made visible; a task that was to make one again, and failed, may have left an upload."""
+        self.leftovers.suspect([tp])
+        self._note_failures({tp: error})
 
     def _note_stops(self, errors: Mapping[TopicPartition, SinkError]) -> None:
         """Notes what stops; what has stopped already stays as it is."""

@@ -16,6 +16,7 @@ from kafka_s3.engine.loop.planner import PartitionState, assignment
 from kafka_s3.engine.loop.runner import run_available_now
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import (
+    EngineDied,
     Fenced,
     OffsetsLost,
     PartitionsStopped,
@@ -33,6 +34,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.task import TaskTime, lateness, within
+from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.faults import Fault, FaultyStore, failure
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
@@ -452,6 +454,31 @@ def test_a_task_is_late_before_it_is_given_up() -> None:
     limit = TaskTime(10, begun_s=time.monotonic() - 8)
     assert limit.is_late()
     assert limit.left_s() > 0
+
+
+def test_what_a_task_leaves_that_was_to_make_a_lost_file_again_is_removed() -> None:
+    world = world_of_two()
+
+    class Dying(MemoryKafka):
+        def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+            outcomes = world.kafka.read(assignments)
+            again = [one.topic_partition for one in assignments if one.only is not None]
+            return [TaskFailure(tp, EngineDied("a worker died")) for tp in again] or outcomes
+
+    def lose(key: str) -> None:
+        for upload in list(world.store.pending(key)):
+            world.store.abort_upload(upload.key, upload.id)
+
+    store = FaultyStore(world.store, [Fault("complete_upload", lose, matches=lambda key: "orders+0+" in key)])
+    world.kafka.store = store
+    dying = Dying(world.kafka.pipeline, store)
+    world.sink = build_sink(world.settings, world.kafka, source=dying, store=store, clock_ms=lambda: world.now)
+    world.sink.open()
+    world.sink.poll_and_commit()
+    assert [upload.key for upload in world.store.pending("")] == ["topics/orders/partition=0/orders+0+0000000000.json"]
+    world.sink.source = world.kafka
+    world.sink.poll_and_commit()
+    assert list(world.store.pending("")) == []
 
 
 def test_an_assignment_may_have_less_time_than_its_task() -> None:
