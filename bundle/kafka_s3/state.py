@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 DELETIONS: Final = "__deleted"
 BUCKETS: Final = 256
+FORGET_EVERY_MS: Final = 3_600_000
+"""So often at most, or as often as they are old, each process looks for old deletions: a statement of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class SparkStates:
     location: SinkLocation
     format: TableFormat = TableFormat.DELTA
     _kept: dict[Changes, _Kept] = field(default_factory=dict)
+    _forgot_ms: dict[TableName, int] = field(default_factory=dict)
 
     def identity(self, name: TableName) -> str | None:
         """The table's id."""
@@ -140,7 +143,7 @@ class SparkStates:
                 frame.unpersist()
 
     def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
-        """Notes the deleted keys of the changes, where they are newer than what is noted; forgets what was noted too long ago."""
+        """Notes the deleted keys of the changes, where they are newer than what is noted; forgets, now and then, old ones."""
         beside = deletions_of(name)
         with spark_errors(beside):
             frame = self._deleted(changes, rules, now_ms)
@@ -149,7 +152,9 @@ class SparkStates:
                 create_state_table(self.spark, beside, frame, self.format, note="")
                 return
             table.add(frame, f"{same(key_columns(rules))} AND NOT {newer(frame.columns)}")
-            table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
+            if now_ms - self._forgot_ms.get(beside, 0) >= min(FORGET_EVERY_MS, rules.retention_ms):
+                table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
+                self._forgot_ms[beside] = now_ms
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
         """One transaction of the table's."""

@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any, Final
 
 import deltalake
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -65,6 +66,12 @@ VECTORS: Final = "deletion-vectors"
 def key_of(number: int) -> str:
     """A key whose order as text is that of its number."""
     return f"order-{number:010d}"
+
+
+def cpu_seconds() -> float:
+    """What this process, Spark, its workers and the S3 server have used, user and system."""
+    own = psutil.Process()
+    return sum(sum(one.cpu_times()[:4]) for one in (own, *own.children(recursive=True)))
 
 
 def session(folder: Path) -> SparkSession:
@@ -262,22 +269,23 @@ def main(folder: Path, *, recent: bool, vectors: bool) -> None:
         traffic = Traffic(spark, objects, recent)
         merges = Merges(traffic, folder, base, vectors=vectors)
         seconds: dict[str, list[float]] = {side: [] for side in merges.sides}
+        cpu: dict[str, list[float]] = {side: [] for side in merges.sides}
         order = list(merges.sides)
         for turn in range(-1, ROUNDS):
             keys = traffic.commit()
             for side in order:
-                began = time.monotonic()
+                began, before = time.monotonic(), cpu_seconds()
                 merges.sides[side](keys)
-                took = time.monotonic() - began
-                print(
-                    f"{'warm-up' if turn < 0 else f'round {turn + 1}'}: {side:9} {took:6.1f} s {merges.last(side)}",
-                    flush=True,
-                )
+                took, used = time.monotonic() - began, cpu_seconds() - before
+                name = "warm-up" if turn < 0 else f"round {turn + 1}"
+                print(f"{name}: {side:9} {took:6.1f} s, {used:6.1f} s of CPU {merges.last(side)}", flush=True)
                 if turn >= 0:
                     seconds[side].append(took)
+                    cpu[side].append(used)
             order = [*order[1:], order[0]]
-        for side, taken in seconds.items():
-            print(f"{side:9} min / median / max: {min(taken):.1f} / {median(taken):.1f} / {max(taken):.1f} s")
+        for what, taken in (("s", seconds), ("s of CPU", cpu)):
+            for side, some in taken.items():
+                print(f"{side:9} min / median / max: {min(some):.1f} / {median(some):.1f} / {max(some):.1f} {what}")
         found = {side: merges.content(side) for side in merges.sides}
         print(found)
         assert len(set(found.values())) == 1, "all tables hold the same rows"

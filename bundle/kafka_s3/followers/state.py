@@ -118,7 +118,7 @@ class StateTables(Protocol):
         ...
 
     def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
-        """Notes the deleted keys of the changes, and forgets those noted longer ago than deletions are remembered."""
+        """Notes the deleted keys of the changes, and forgets now and then those noted longer ago than deletions are remembered."""
         ...
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:

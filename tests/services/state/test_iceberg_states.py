@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)
 def test_a_state_is_kept_in_icebergs_tables(s3: EmbeddedS3, bucket: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.services.state.on_iceberg", s3.endpoint_url, bucket, str(tmp_path)]
     done = subprocess.run([*command, *map(str, range(20))], capture_output=True, text=True, check=False)

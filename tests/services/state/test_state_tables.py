@@ -69,7 +69,8 @@ def test_an_entry_is_merged_once_and_check_names_the_first_key_that_differs(
     code, text = run("run")
     assert (code, world.rows()) == (0, {"a": 0, "b": 7}), text
     table = DeltaTable.forName(world.spark, f"{world.schema}.orders")
-    history = table.history().select("version", "userMetadata").collect()
+    history = table.history().select("version", "userMetadata", "operationMetrics").collect()
+    assert int(history[0]["operationMetrics"]["numTargetDeletionVectorsAdded"]) == 1, "only changed rows are written"
     assert run("run")[0] == 0
     assert table.history().count() == len(history), "nothing new is no version"
     assert json.loads(history[0]["userMetadata"])["topic"] == "orders"

@@ -35,6 +35,8 @@ SETTING: Final = "spark.databricks.delta."
 SUMMARY: Final = "snapshot-property."
 OWN: Final = "kafka-s3.state"
 """How properties of Iceberg tables begin that are ours."""
+MERGE_ON_READ: Final = {"delta.enableDeletionVectors": "true"}
+"""A merge then writes the changed rows alone."""
 COPY_ON_WRITE: Final = {f"write.{kind}.mode": "copy-on-write" for kind in ("merge", "update", "delete")}
 """Many readers know no files of deletions."""
 
@@ -114,14 +116,14 @@ def open_state_table(spark: SparkSession, name: TableName, expected: TableFormat
 def create_state_table(spark: SparkSession, name: TableName, frame: DataFrame, kind: TableFormat, *, note: str) -> None:
     """Makes the table of these rows. Raises where there is one."""
     if kind is TableFormat.DELTA:
-        made = frame.write.format("delta").option("userMetadata", note).mode("errorifexists")
-        made.saveAsTable(name.sql)
+        making = frame.write.format("delta").options(**MERGE_ON_READ, userMetadata=note)
+        making.mode("errorifexists").saveAsTable(name.sql)
         return
     properties = {**COPY_ON_WRITE, "format-version": "2", OWN: uuid.uuid4().hex}
-    making = frame.writeTo(name.sql).using("iceberg").option(f"{SUMMARY}{OWN}.note", note)
+    creating = frame.writeTo(name.sql).using("iceberg").option(f"{SUMMARY}{OWN}.note", note)
     for key, text in properties.items():
-        making = making.tableProperty(key, text)
-    making.create()
+        creating = creating.tableProperty(key, text)
+    creating.create()
 
 
 def places(columns: Sequence[str]) -> list[str]:
