@@ -136,6 +136,7 @@ def test_validate_prints_json_and_makes_unknown_keys_errors_where_that_is_asked(
     done = CliRunner().invoke(app, ["validate", str(path), "--strict", "-o", "json"])
     found = json.loads(done.stdout)
     assert (done.exit_code, [one["key"] for one in found["problems"]], found["warnings"]) == (2, ["fluhs.size"], [])
+    assert found["problems"][0]["rule"] == "is not a known key."
 
 
 def test_the_catalog_is_json_for_programs() -> None:

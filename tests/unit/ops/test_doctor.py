@@ -292,6 +292,13 @@ def test_probes_that_cannot_be_deleted_are_a_warning_and_are_named() -> None:
     assert left in of(findings, "DeleteObject (").detail
 
 
+def test_what_could_not_be_put_is_not_left_behind() -> None:
+    verbs = (Verb.PUT_NEW, Verb.CREATE_UPLOAD, Verb.DELETE)
+    denied = [failure(verb, nth=None, error=StorageError("AccessDenied.")) for verb in verbs]
+    findings = diagnosed(store=FaultyStore(MemoryStore(), denied))
+    assert of(findings, "DeleteObject (").detail == "AccessDenied. Left behind: nothing."
+
+
 @pytest.mark.parametrize(("keeps", "expected"), [("true", CheckStatus.WARNING), ("false", None)])
 def test_states_of_open_files_have_to_be_removed_where_they_are_kept(keeps: str, expected: CheckStatus | None) -> None:
     denied = failure(Verb.DELETE, nth=None, matches=lambda key: "/open/" in key, error=StorageError("AccessDenied"))

@@ -159,6 +159,7 @@ class Probe:
     wanted: Wanted
     name: str = field(default_factory=lambda: str(uuid.uuid4()))
     _uploads: list[tuple[str, str]] = field(default_factory=list)
+    _may_be_there: bool = False
 
     @property
     def key(self) -> str:
@@ -180,6 +181,7 @@ class Probe:
 
     def _objects(self) -> Iterator[CheckResult]:
         put = self._put()
+        self._may_be_there = put.status is not CheckStatus.FAILED
         yield put
         yield _request("ListBucket", "s3:ListBucket", lambda: next(iter(self.store.list(self.folder)), None))
         if put.status is CheckStatus.FAILED:
@@ -247,6 +249,7 @@ class Probe:
             raise StorageError(f"The upload {upload_id} of {key} was begun, but the store does not know it.")
 
     def _completed(self, upload: Upload) -> None:
+        self._may_be_there = True
         self.store.complete_upload(upload)
         self._uploads.remove((upload.key, upload.id))
 
@@ -283,11 +286,10 @@ class Probe:
         try:
             self.store.delete(self.key)
         except StorageError as error:
-            left.append(self.key)
-            detail = f"{error} Left behind: {', '.join(left)}."
-            return RIGHTS.warning(
-                tried, detail, "The sink does not delete there; remove it by hand, or grant s3:DeleteObject."
-            )
+            left += [self.key] if self._may_be_there else []
+            detail = f"{error} Left behind: {', '.join(left) or 'nothing'}."
+            by_hand = " Remove it by hand, or grant s3:DeleteObject." if left else ""
+            return RIGHTS.warning(tried, detail, f"The sink does not delete there.{by_hand}")
         if left:
             return RIGHTS.warning(
                 tried, f"left behind: {', '.join(left)}.", "Grant s3:AbortMultipartUpload and run kafka-s3 sweep."

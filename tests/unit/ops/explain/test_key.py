@@ -73,6 +73,11 @@ def test_what_no_entry_claims_is_unknown_with_what_its_name_says() -> None:
     assert asked(world, f"{STATE}orders/commits/{0:020d}.json").outcome is Outcome.STATE
 
 
+def test_half_of_a_records_name_is_answered_with_the_whole_form() -> None:
+    answer = asked(drained(), "orders:0")
+    assert (answer.outcome, "TOPIC:PARTITION:OFFSET" in answer.text) == (Outcome.UNKNOWN, True)
+
+
 def test_a_done_marker_is_the_sinks_own() -> None:
     world = drained(**TIME, **{"done.marker.name": "_SUCCESS"})
     world.now += 3_600_000
