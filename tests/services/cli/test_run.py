@@ -70,7 +70,7 @@ def test_what_does_not_answer_ends_the_start_before_spark(
     lines = [json.loads(line) for line in process.output().splitlines()]
     reported = [line["event"] for line in lines if line["level"] == "info"]
     assert len(reported) == len(steps)
-    assert all(line.startswith(f"asking {step}") for line, step in zip(reported, steps, strict=True))
+    assert all(line.startswith(f"connecting to {step}") for line, step in zip(reported, steps, strict=True))
     assert (lines[-1]["event"], lines[-1]["level"]) == ("failed", "critical")
     assert reason in lines[-1]["reason"]
 

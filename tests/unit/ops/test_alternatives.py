@@ -57,6 +57,7 @@ def test_fewer_directories_make_fewer_files_where_all_of_them_get_records() -> N
     assert by_change[(FEWER,)] == pytest.approx(864 * 4)
 
 
+@pytest.mark.nightly
 def test_an_entry_with_several_hours_is_no_entry_with_several_directories_at_a_time() -> None:
     """The page of a sink with an hourly partitioner could not be drawn."""
     given = rules({**TIME, "partitioner.class": f"{PARTITIONER}HourlyPartitioner"})
@@ -72,6 +73,7 @@ def test_a_limit_in_bytes_makes_as_many_files_as_the_records_that_fill_it() -> N
     assert dict(today.reasons).keys() == {"flush.bytes"}
 
 
+@pytest.mark.nightly
 def test_files_that_close_late_are_waited_for_up_to_a_day() -> None:
     """What closed nothing in the first half an hour was "none closed in a day"."""
     pace = replace(PACE, files=2 * 1440)

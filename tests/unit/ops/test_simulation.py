@@ -131,10 +131,10 @@ def foretold(world: World) -> Forecast:
     "config",
     [
         pytest.param({"flush.size": "500"}, id="by count", marks=RARE),
-        pytest.param({**SCHEDULE, "s3.compression.type": "gzip"}, id="by schedule"),
+        pytest.param({**SCHEDULE, "s3.compression.type": "gzip"}, id="by schedule", marks=RARE),
         pytest.param({"flush.size": "100000", **TIME, "rotate.interval.ms": "900000"}, id="by the records' times", marks=RARE),
         pytest.param({"flush.size": "900", **FIELD}, id="by field", marks=RARE),
-        pytest.param({"flush.size": "500", **TEN_MINUTES}, id="directories of ten minutes"),
+        pytest.param({"flush.size": "500", **TEN_MINUTES}, id="directories of ten minutes", marks=RARE),
         pytest.param({"flush.size": "800", **TEN_MINUTES, "rotate.interval.ms": "300000"}, id="ten minutes, intervals", marks=RARE),
         pytest.param({"flush.size": "2000", **SCHEMAS}, id="two versions", marks=RARE),
         pytest.param({"flush.size": "2000", **PARQUET}, id="parquet"),

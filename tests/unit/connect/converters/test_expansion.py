@@ -89,7 +89,9 @@ AVRO: dict[str, tuple[Any, bytes, bytes]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", AVRO)
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=pytest.mark.nightly if "arrays of arrays" in name else ()) for name in AVRO]
+)
 def test_an_avro_record_of_few_bytes_and_many_values_is_a_failure_and_its_neighbours_are_read(case: str) -> None:
     schema, good, bad = AVRO[case]
     decoder = avro(schema)

@@ -429,7 +429,12 @@ def shown(settings: Settings, n: int) -> bytes:
 TOLD_OF = published()
 
 
-@pytest.mark.parametrize("name", [name for name, settings in TOLD_OF.items() if not needs_services(settings)])
+PUBLISHED = [name for name, settings in TOLD_OF.items() if not needs_services(settings)]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly if n % 3 else ()) for n, name in enumerate(PUBLISHED)]
+)
 def test_every_published_configuration_is_clean_unless_its_bucket_is_damaged(name: str) -> None:
     settings = resolved(TOLD_OF[name])
     store = MemoryStore()
@@ -452,7 +457,7 @@ CASES = {
 
 @pytest.mark.skipif(not CASES, reason="There are no conformance cases where CONFORMANCE_DIR says.")
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.nightly if n % 4 else ()) for n, name in enumerate(CASES or ["none"])]
+    "name", [pytest.param(name, marks=pytest.mark.nightly if n % 8 else ()) for n, name in enumerate(CASES or ["none"])]
 )
 def test_every_conformance_case_is_clean_unless_its_bucket_is_damaged(
     name: str, monkeypatch: pytest.MonkeyPatch
