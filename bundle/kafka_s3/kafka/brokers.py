@@ -363,7 +363,7 @@ class KafkaBrokers:
             return self._list_offsets({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
         except KafkaUnavailable as error:
             found = self._without_leader(frozenset(specs)) - self._leaderless
-            if not found and not _is_remembered_as_missing(error):
+            if not found and not _is_of_old_metadata(error):
                 raise
             self._leaderless |= found
         return self._list_offsets({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
@@ -416,7 +416,11 @@ class KafkaBrokers:
         return found
 
 
-def _is_remembered_as_missing(error: KafkaUnavailable) -> bool:
-    """Whether librdkafka remembers a topic from when it was not there; it forgets that where all topics are listed."""
+def _is_of_old_metadata(error: KafkaUnavailable) -> bool:
+    """Whether librdkafka remembers a topic from when it was not there, or a leader from before a restart.
+
+    It forgets the first where all topics are listed; the second is forgotten with the client, and there is a new one.
+    """
     cause = error.__cause__
-    return isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._NOENT
+    old = (KafkaError._NOENT, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
+    return isinstance(cause, KafkaException) and cause.args[0].code() in old
