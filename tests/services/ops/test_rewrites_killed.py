@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import re
 import signal
@@ -27,11 +28,13 @@ from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, FIELD
+from tests.support.examples import NIGHTLY
 from tests.support.kafka import Given, document, produce
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 
-ROUNDS, RECORDS, PEOPLE, PARTITIONS = 6, 60, 10, 2
+ROUNDS = 6 if os.environ.get(NIGHTLY) else 4
+RECORDS, PEOPLE, PARTITIONS = 60, 10, 2
 TRIES, IDLE_S = 5, 15
 COMPACTIONS = (("compact", "--older-than", "1s"), ("compact", "--older-than", "1s", "--across-partitions"))
 FORGOTTEN = 3
