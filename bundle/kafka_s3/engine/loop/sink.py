@@ -294,7 +294,7 @@ class Sink:
         more = self.run_waves([one for one in due if one.topic_partition not in long], go_on)
         if long and go_on():
             self._begin_pieces([one for one in due if one.topic_partition in long])
-        return self._commit_pieces() or more
+        return self._commit_finished(self.backlog) or more
 
     def _long_ranges(self, due: Sequence[Assignment]) -> set[TopicPartition]:
         """The topic-partitions of which a backlog is due that others would wait for; none where there is no such backlog or nobody else."""
@@ -317,18 +317,10 @@ class Sink:
             self.backlog.begin(piece, self.partition_states, self.clock_ms())
             left = [one for one in left if one.topic_partition not in self.backlog.busy]
 
-    def _commit_pieces(self) -> bool:
-        """Commits the pieces that have been read; whether there were any."""
-        found = False
-        for one in self.backlog.finished():
-            found = True
-            self._commit_outcomes(self._still_good(one), one.started_ms)
-        return found
-
     def _settle_backlog(self) -> None:
         self.backlog.wait()
         self._finish_round()
-        self._commit_pieces()
+        self._commit_finished(self.backlog)
 
     # ------------------------------------------------------------ read
 
@@ -576,18 +568,22 @@ class Sink:
 
     def _retry_failing(self) -> None:
         """Commits what reads beside the loop have brought, and begins those that are due."""
-        self._commit_retried()
+        self._commit_finished(self.retries)
         if self._all_fail():
             return
         waiting = self._waiting()
         due = [tp for tp in self.failures.due() if tp not in waiting and tp not in self._busy]
         if due and len(self.retries.running) < AT_ONCE:
             self._begin_retries(due)
-            self._commit_retried()
+            self._commit_finished(self.retries)
 
-    def _commit_retried(self) -> None:
-        for one in self.retries.finished():
+    def _commit_finished(self, reads: ReadsBeside) -> bool:
+        """Commits what reads beside the loop have brought; whether any had ended."""
+        found = False
+        for one in reads.finished():
+            found = True
             self._commit_outcomes(self._still_good(one), one.started_ms)
+        return found
 
     def _begin_retries(self, due: Sequence[TopicPartition]) -> None:
         states, silent = self.partition_states, self.topics.silent
