@@ -238,10 +238,12 @@ class Sink:
 
         Raises where topic-partitions have stopped.
         """
-        self.settle()
-        for one in self.retries.finished():
-            if one.outcomes.exception() is None:
-                self._abandon([report for report in one.outcomes.result() if isinstance(report, TaskReport)])
+        try:
+            self.settle()
+        finally:
+            for one in (*self.retries.finished(), *self.backlog.finished()):
+                if one.outcomes.exception() is None:
+                    self._abandon([report for report in one.outcomes.result() if isinstance(report, TaskReport)])
         if self.failures.stopped:
             raise self.failures.some_stopped(self.behaviour.sink)
 

@@ -6,15 +6,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
+import pytest
+
 from kafka_s3.engine.control.commands import CommandChannel, Control
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.beside import PIECE_FILES, PIECE_S, Outcomes, pieces
 from kafka_s3.engine.loop.planner import assignment
 from kafka_s3.engine.loop.runner import run_continuously
 from kafka_s3.engine.loop.sink import Sink
+from kafka_s3.model.errors import Fenced
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import run_in_daemon
 from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from tests.support.memory_world import World
 from tests.support.partition_states import partition_state
@@ -171,6 +176,21 @@ def test_what_is_being_read_is_committed_before_the_sink_ends() -> None:
     assert scene.sink.backlog.running == []
     assert scene.written(FIRST) or scene.written(SECOND)
     assert list(scene.world.store.pending("")) == []
+
+
+def test_a_sink_that_ends_under_a_successor_leaves_no_upload_of_what_was_being_read() -> None:
+    later = Later()
+    scene = with_backlog(Scene(background=later))
+    scene.sink.poll_and_commit()
+    later.run()
+    assert len(scene.sink.backlog.running) > 1
+    assert list(scene.world.store.pending("")) != []
+    successor = CommitLog(scene.world.store, state_paths(scene.world.settings), clock_ms=lambda: scene.world.now)
+    successor.claim(cluster_id=successor.load().cluster_id, publish=lambda _: [])
+    with pytest.raises(Fenced):
+        scene.sink.end()
+    assert list(scene.world.store.pending("")) == []
+    assert scene.written(FIRST) == scene.written(SECOND) == []
 
 
 class Paused(CommandChannel):
