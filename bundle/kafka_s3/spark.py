@@ -90,6 +90,8 @@ PARTS: Final = 32
 LOCAL_BYTES: Final = 16 << 20
 LOCAL_RECORDS: Final = 500_000
 """Reads up to this size need no task: the driver holds their rows in memory."""
+LOCAL_UNPACKED: Final = 256 << 20
+"""Unless they unpack to more than this, which nobody knows before: then the tasks read them after all."""
 _OF_4_2: Final = "pyspark.sql.streaming.datasource"
 """Where Spark 4.2 has what 4.0 has not: limits of a micro-batch, and streams that end with what is there."""
 LOOK_AGAIN_S: Final = 1.0
@@ -369,13 +371,30 @@ def records_of_entries(spark: SparkSession, location: SinkLocation, wanted: Want
     parts = rows.parts(log, wanted.first, until)
     read = [one for part in parts for one in part.files]
     if sum(one.facts.upload.size for one in read) <= LOCAL_BYTES and sum(one.rows for one in read) <= LOCAL_RECORDS:
-        with ThreadPool(LOOKS) as pool:
-            found = list(pool.each(lambda one: list(rows.read(Part(files=(one,)))), read))
-        batches = [batch for some in found for batch in some]
-        return spark.createDataFrame(pa.Table.from_batches(batches, arrow_schema(own)), own), True
+        batches = _read_here(rows, read, most=LOCAL_UNPACKED)
+        if batches is not None:
+            return spark.createDataFrame(pa.Table.from_batches(batches, arrow_schema(own)), own), True
     options: dict[str, str | int] = {"topic": wanted.topic, "sinceEntry": wanted.first, "untilEntry": until}
     records = spark.read.format(register(spark, location)).options(**options).load()
     return records.select(*(f"`{name.replace('`', '``')}`" for name in own.fieldNames())), False
+
+
+def _read_here(rows: Rows, files: Sequence[CommittedFile], *, most: int) -> list[pa.RecordBatch] | None:
+    """The rows of some files, in their order; None where they take more than so many bytes of memory. Several are read at a time."""
+    held: list[int] = []
+
+    def read(one: CommittedFile) -> list[pa.RecordBatch]:
+        found: list[pa.RecordBatch] = []
+        for batch in rows.read(Part(files=(one,))):
+            held.append(batch.nbytes)
+            if sum(held) > most:
+                break
+            found.append(batch)
+        return found
+
+    with ThreadPool(LOOKS) as pool:
+        found = list(pool.each(read, files))
+    return None if sum(held) > most else [batch for some in found for batch in some]
 
 
 def _values(log: CommitLog, first: int, last: int, topic: str) -> list[DataFile]:

@@ -19,6 +19,7 @@ from kafka_s3.followers.compaction import CompactionRules, ask_for_merges, plan_
 from kafka_s3.model.errors import ConfigError, LogDamaged, TableRefused
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.objects.batches import OtherFields
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
@@ -26,7 +27,17 @@ from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.spark import LETTER, METADATA, CommittedStream, KafkaS3, SinkLocation, location_of
+from kafka_s3.spark import (
+    LETTER,
+    METADATA,
+    CommittedStream,
+    KafkaS3,
+    Rows,
+    SinkLocation,
+    WantedRecords,
+    _read_here,
+    location_of,
+)
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import BLOCK_GZIP, TIME
@@ -90,6 +101,18 @@ def test_a_stretch_of_entries_is_read_from_its_first_to_its_last() -> None:
     assert numbers(world, asOf="2024-01-15T10:00:30Z") == [0, 1]
     nothing_new = read(world, sinceEntry=second + 1)
     assert (nothing_new.column_names, len(nothing_new)) == (["n", "partition"], 0)
+
+
+def test_records_that_unpack_to_more_than_the_driver_may_hold_are_left_to_tasks() -> None:
+    world = begun()
+    last = take(world, 0, 1, 2, 3)
+    location = SinkLocation("bucket", world.store, state_paths(world.settings), reading_of(world.settings))
+    rows = Rows(location, WantedRecords("orders", 0, last), columns(n=pa.int64()), OtherFields.REFUSED)
+    files = [one for part in rows.parts(location.log(), 0, last) for one in part.files]
+    batches = _read_here(rows, files, most=1 << 20)
+    assert batches is not None
+    assert pa.Table.from_batches(batches).column("n").to_pylist() == [0, 1, 2, 3]
+    assert _read_here(rows, files, most=sum(batch.nbytes for batch in batches) - 1) is None
 
 
 @pytest.mark.parametrize(
