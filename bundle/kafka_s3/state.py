@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -77,10 +77,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The newest record of each key. `local`: the rows are part of the plan, so that reading them again is no work."""
+    """The newest record of each key. `local`: the rows are part of the plan, so that reading them again is no work.
+
+    `earliest` is the least of what decides first which of two rows is newer, None where a row has none.
+    """
 
     frame: DataFrame
     bounds: Bounds
+    earliest: Any
     local: bool
 
 
@@ -111,8 +115,7 @@ class SparkStates:
         """The newest record of each key of a stretch, kept while the body runs: by Spark's cache, where they are many."""
         with spark_errors(stretch.topic):
             found, local = self._changes(stretch, rules)
-            newest = _newest(found, rules)
-            frame = _here(newest) if local else newest.persist()
+            frame = _here(_newest(found.coalesce(1), rules)) if local else _newest(found, rules).persist()
             keys = key_columns(rules)
             missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
             bounded = [
@@ -123,11 +126,13 @@ class SparkStates:
                 where = F.concat_ws(
                     " ", F.lit("partition"), F.col("_kafka_partition"), F.lit("offset"), F.col("_offset")
                 )
+                first = quoted(places(frame.columns)[0])
                 [counted] = frame.select(
                     F.count_if(~missing).alias("keys"),
                     F.count_if(~missing & F.col("_deleted")).alias("deleted"),
                     F.count_if(missing).alias("keyless"),
                     F.min(F.when(missing, where)).alias("example"),
+                    F.when(F.count(first) == F.count("*"), F.min(first)).alias("earliest"),
                     *(end(quoted(key)) for key in bounded for end in (F.min, F.max)),
                 ).collect()
             changes = Changes(
@@ -135,15 +140,40 @@ class SparkStates:
             )
             ends = list(counted)[-2 * len(bounded) :] if changes.keys else []
             bounds = {key: pair for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=False)}
-            self._kept[changes] = _Kept(frame.where(~missing) if changes.keyless else frame, bounds, local)
+            kept = frame.where(~missing) if changes.keyless else frame
+            self._kept[changes] = _Kept(kept, bounds, counted["earliest"], local)
             yield changes
         finally:
             self._kept = {one: kept for one, kept in self._kept.items() if one.stretch != stretch}
             if not local:
                 frame.unpersist()
 
-    def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
-        """Notes the deleted keys of the changes, where they are newer than what is noted; forgets, now and then, old ones."""
+    def leave_out_late(self, name: TableName, changes: Changes, rules: StateRules) -> None:
+        """Leaves out the changes that are older than what is noted of the deletion of their key."""
+        beside, kept, keys = deletions_of(name), self._kept[changes], key_columns(rules)
+        with spark_errors(beside):
+            deleted = self._table(beside)
+            if deleted is None:
+                return
+            deciding = places(kept.frame.columns)
+            known = deleted.frame().select(*map(quoted, keys), *deciding).alias("d")
+            if kept.earliest is not None:  # older deletions matter to no change: their files need not be read
+                known = known.where(F.col(quoted(deciding[0])) >= F.lit(kept.earliest))
+            if known.isEmpty():
+                return
+            on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(kept.frame.columns, than='d')}")
+            frame = kept.frame.alias("s")
+            if kept.local:
+                late = _here(frame.join(known, on, "left_semi").select(*map(quoted, keys)))
+                living = kept.frame if late.isEmpty() else kept.frame.join(late, keys, "left_anti")
+            else:
+                living = frame.join(known, on, "left_anti")
+            self._kept[changes] = replace(kept, frame=living)
+
+    def remember_deletions(
+        self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
+    ) -> None:
+        """Notes the deleted keys of the changes; forgets, now and then, old ones."""
         beside = deletions_of(name)
         with spark_errors(beside):
             frame = self._deleted(changes, rules, now_ms)
@@ -151,7 +181,7 @@ class SparkStates:
             if table is None:
                 create_state_table(self.spark, beside, frame, self.format, note="")
                 return
-            table.add(frame, f"{same(key_columns(rules))} AND NOT {newer(frame.columns)}")
+            table.add(frame, transaction)
             if now_ms - self._forgot_ms.get(beside, 0) >= min(FORGET_EVERY_MS, rules.retention_ms):
                 table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
                 self._forgot_ms[beside] = now_ms
@@ -162,8 +192,8 @@ class SparkStates:
             table = self._table(name)
             if table is None:
                 raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
-            source = _fitted(self._living(name, changes, rules), table.frame().schema, name, rules.mode, table)
             kept = self._kept[changes]
+            source = _fitted(kept.frame, table.frame().schema, name, rules.mode, table)
             table.merge(source, key_columns(rules), transaction, kept.bounds, repeatable=kept.local)
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
@@ -208,19 +238,6 @@ class SparkStates:
         with spark_errors(name):
             table = self._table(name)
             return 0 if table is None else table.frame().count()
-
-    def _living(self, name: TableName, changes: Changes, rules: StateRules) -> DataFrame:
-        """The changes without the records that are older than the deletion of their key."""
-        kept, keys = self._kept[changes], key_columns(rules)
-        deleted = self._table(deletions_of(name))
-        if deleted is None:
-            return kept.frame
-        known = deleted.frame().select(*map(quoted, keys), *places(kept.frame.columns)).alias("d")
-        on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(kept.frame.columns, than='d')}")
-        if not kept.local:
-            return kept.frame.alias("s").join(known, on, "left_anti")
-        late = _here(kept.frame.alias("s").join(known, on, "left_semi").select(*map(quoted, keys)))
-        return kept.frame if late.isEmpty() else kept.frame.join(late, keys, "left_anti")
 
     def _deleted(self, changes: Changes, rules: StateRules, now_ms: int) -> DataFrame:
         frame = self._kept[changes].frame.where("_deleted")

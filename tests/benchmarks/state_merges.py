@@ -244,11 +244,10 @@ class Merges:
             return {"removed": metrics["num_target_files_removed"], "added": metrics["num_target_files_added"]}
         rows = self.spark.sql(f"DESCRIBE HISTORY {side.replace(' ', '_')}_orders LIMIT 1").collect()
         metrics = rows[0]["operationMetrics"]
-        vectors = int(metrics.get("numTargetDeletionVectorsAdded", 0))
-        return {
-            "removed": int(metrics["numTargetFilesRemoved"]),
-            "added": int(metrics["numTargetFilesAdded"]),
-            "vectors": vectors,
+        counts = {"removed": "FilesRemoved", "added": "FilesAdded", "vectors": "DeletionVectorsAdded"}
+        seconds = {"finding files": "scanTimeMs", "writing": "rewriteTimeMs", "keeping the source": "materializeSourceTimeMs"}
+        return {name: int(metrics.get(f"numTarget{key}", 0)) for name, key in counts.items()} | {
+            f"s {name}": int(metrics.get(key, 0)) / 1000 for name, key in seconds.items()
         }
 
     def content(self, side: str) -> tuple[int, int]:

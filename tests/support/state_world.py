@@ -100,12 +100,13 @@ class StateModel:
 
 @dataclass
 class MemoryStateTable:
-    """Live rows and deletions with their places; the transactions that it has."""
+    """Live rows and deletions with their places; the transactions that the table has, and the one of the deletions."""
 
     id: str
     rows: dict[str, tuple[Place, dict[str, Any]]] = field(default_factory=dict)
     deleted: dict[str, tuple[Place, int]] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
+    noted: dict[str, int] = field(default_factory=dict)
 
 
 _ids = itertools.count()
@@ -158,9 +159,23 @@ class MemoryStates:
             rows = pq.read_table(io.BytesIO(log.store.get(one.values.key)), partitioning=None).to_pylist()
             yield from rows[: one.rows]
 
-    def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
+    def leave_out_late(self, name: TableName, changes: Changes, rules: StateRules) -> None:
+        known = self.tables[str(name)].deleted
+        self._changes[changes] = {
+            key: one
+            for key, one in self._changes[changes].items()
+            if one[1] or key not in known or one[0] > known[key][0]
+        }
+        self.step("late ones left out")
+
+    def remember_deletions(
+        self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
+    ) -> None:
         self.step("before deletions")
         table = self.tables[str(name)]
+        if table.noted.get(transaction.app, -1) >= transaction.version:
+            return
+        table.noted[transaction.app] = transaction.version
         for key, (place, deleted, _) in self._changes[changes].items():
             if deleted and (key not in table.deleted or place > table.deleted[key][0]):
                 table.deleted[key] = place, now_ms
@@ -177,7 +192,7 @@ class MemoryStates:
                     continue
                 if deleted:
                     table.rows.pop(key, None)
-                elif key not in table.deleted or place > table.deleted[key][0]:
+                else:
                     table.rows[key] = place, row
             table.versions[transaction.app] = transaction.version
         self.step("after merge")

@@ -117,8 +117,14 @@ class StateTables(Protocol):
         """The newest record of each key of a stretch, which the other calls then take."""
         ...
 
-    def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
-        """Notes the deleted keys of the changes, and forgets now and then those noted longer ago than deletions are remembered."""
+    def leave_out_late(self, name: TableName, changes: Changes, rules: StateRules) -> None:
+        """Leaves out the changes that are older than what is noted of the deletion of their key."""
+        ...
+
+    def remember_deletions(
+        self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
+    ) -> None:
+        """Notes the deleted keys of the changes, once, and forgets now and then those noted longer ago than deletions are remembered."""
         ...
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
@@ -330,10 +336,11 @@ class StateMerger:
         name, now = self.names.of(topic), self.clock_ms()
         with self.tables.read_changes(stretch, self.rules) as changes:
             self._check_keys(changes)
-            if changes.deleted:
-                self.tables.remember_deletions(name, changes, self.rules, now_ms=now)
             app = f"{APP}-{log.paths.sink}-{note.generation}"
             transaction = Transaction(app, stretch.last, self._history(log, changes))
+            self.tables.leave_out_late(name, changes, self.rules)
+            if changes.deleted:
+                self.tables.remember_deletions(name, changes, self.rules, transaction=transaction, now_ms=now)
             for attempt in range(1, TRIES + 1):
                 # a rebuild may have left out what was erased since it was read here
                 self._check_generation(topic, note)

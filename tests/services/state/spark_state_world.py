@@ -49,8 +49,13 @@ class Stepwise:
         with self.tables.read_changes(stretch, rules) as changes:
             yield changes
 
-    def remember_deletions(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int) -> None:
-        self.tables.remember_deletions(name, changes, rules, now_ms=now_ms)
+    def leave_out_late(self, name: TableName, changes: Changes, rules: StateRules) -> None:
+        self.tables.leave_out_late(name, changes, rules)
+
+    def remember_deletions(
+        self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
+    ) -> None:
+        self.tables.remember_deletions(name, changes, rules, transaction=transaction, now_ms=now_ms)
         self.step("after deletions")
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:

@@ -45,8 +45,19 @@ Bounds = Mapping[str, tuple[Any, Any]]
 """The least and the greatest value of key columns."""
 HASH_JOIN: Final = {"spark.sql.join.preferSortMergeJoin": "false"}
 """Where the source is small, the rows of all files that are rewritten need not be sorted to be joined with it. Spark looks at its size."""
-AS_IT_IS: Final = {f"{SETTING}merge.materializeSource": "none"}
-"""Delta copies a source that it does not know to be the same whenever it is read."""
+FILTER: Final = "spark.sql.optimizer.runtime.bloomFilter."
+REPEATABLE: Final = {
+    # Delta copies a source that it does not know to be the same whenever it is read
+    f"{SETTING}merge.materializeSource": "none",
+    # Rows of other keys are dropped when they are read, by a Bloom filter, and not shuffled. Spark makes it where it would not send one
+    # side everywhere, of a side with a condition that is not too large (the table has one, too, by the bounds), for one that is not small.
+    f"{FILTER}enabled": "true",
+    f"{FILTER}applicationSideScanSizeThreshold": "0",
+    f"{FILTER}creationSideThreshold": "64MB",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
+}
+"""What makes a merge of a repeatable source cheap; such a source is small."""
 
 
 class TableFormat(StrEnum):
@@ -80,8 +91,8 @@ class StateTable(Protocol):
         """
         ...
 
-    def add(self, rows: DataFrame, unless: str) -> None:
-        """Adds those of the rows `s` for which no row `t` meets the condition."""
+    def add(self, rows: DataFrame, transaction: Transaction) -> None:
+        """Adds rows, unless the table has that version of the application, or a later one. Columns may be new."""
         ...
 
     def forget(self, column: str, before: datetime) -> None:
@@ -213,6 +224,8 @@ class DeltaStateTable:
         """Delta takes application, version and note of a merge from the session's settings, and skips files by the bounds of the keys."""
         values: dict[str, Any] = {quoted(one): f"s.{quoted(one)}" for one in source.columns if one != "_deleted"}
         is_newer = newer(source.columns)
+        if repeatable:
+            source = source.where(F.col(PLACE[0]) >= 0).hint("shuffle_hash")  # all rows
         within = (F.col(f"t.{quoted(key)}").between(*map(F.lit, ends)) for key, ends in bounds.items())
         on = reduce(lambda a, b: a & b, within, F.expr(same(keys)))
         merging = self.table.alias("t").merge(source.alias("s"), on).withSchemaEvolution()
@@ -221,7 +234,7 @@ class DeltaStateTable:
         merging = merging.whenNotMatchedInsert("NOT s._deleted", values=values)
         wanted = {
             **HASH_JOIN,
-            **(AS_IT_IS if repeatable else {}),
+            **(REPEATABLE if repeatable else {}),
             f"{SETTING}write.txnAppId": transaction.app,
             f"{SETTING}write.txnVersion": str(transaction.version),
             f"{SETTING}commitInfo.userMetadata": transaction.note,
@@ -229,10 +242,11 @@ class DeltaStateTable:
         with _set(self.spark, wanted):
             merging.execute()
 
-    def add(self, rows: DataFrame, unless: str) -> None:
+    def add(self, rows: DataFrame, transaction: Transaction) -> None:
         """See `StateTable`."""
-        adding = self.table.alias("t").merge(rows.alias("s"), F.expr(unless)).withSchemaEvolution()
-        adding.whenNotMatchedInsertAll().execute()
+        options = {"mergeSchema": "true", "txnAppId": transaction.app, "txnVersion": str(transaction.version)}
+        adding = rows.write.format("delta").mode("append").options(**options, userMetadata=transaction.note)
+        adding.saveAsTable(self.name.sql)
 
     def forget(self, column: str, before: datetime) -> None:
         """See `StateTable`."""
@@ -271,37 +285,32 @@ class IcebergStateTable:
         """By a statement, since Iceberg has no other way for rows that are deleted and changed together."""
         if self._has(transaction):
             return
-        own = [one for one in source.columns if one != "_deleted"]
-        is_newer = newer(source.columns)
-        self._merge(
-            source,
-            same(keys),
-            f"WHEN MATCHED AND s._deleted AND {is_newer} THEN DELETE "
-            f"WHEN MATCHED AND NOT s._deleted AND {is_newer} THEN UPDATE SET "
-            + ", ".join(f"t.{quoted(one)} = s.{quoted(one)}" for one in own)
-            + " WHEN NOT MATCHED AND NOT s._deleted",
-        )
-        self._put_properties({f"{OWN}.app": transaction.app, f"{OWN}.entry": str(transaction.version)})
-
-    def add(self, rows: DataFrame, unless: str) -> None:
-        """See `StateTable`."""
-        self._merge(rows, unless, "WHEN NOT MATCHED")
-
-    def _merge(self, source: DataFrame, on: str, clauses: str) -> None:
-        """A `MERGE` whose last clause adds rows."""
         self._add_columns(source)
-        columns = self.frame().columns
+        own = [one for one in source.columns if one != "_deleted"]
+        is_newer, columns = newer(source.columns), self.frame().columns
         values = (f"s.{quoted(one)}" if one in source.columns else "NULL" for one in columns)
         view = f"kafka_s3_state_{uuid.uuid4().hex}"
         source.createOrReplaceTempView(view)
         try:
             with _set(self.spark, HASH_JOIN):
                 self.spark.sql(
-                    f"MERGE INTO {self.name.sql} t USING {view} s ON {on} {clauses} "
-                    f"THEN INSERT ({', '.join(map(quoted, columns))}) VALUES ({', '.join(values)})"
+                    f"MERGE INTO {self.name.sql} t USING {view} s ON {same(keys)} "
+                    f"WHEN MATCHED AND s._deleted AND {is_newer} THEN DELETE "
+                    f"WHEN MATCHED AND NOT s._deleted AND {is_newer} THEN UPDATE SET "
+                    + ", ".join(f"t.{quoted(one)} = s.{quoted(one)}" for one in own)
+                    + f" WHEN NOT MATCHED AND NOT s._deleted THEN INSERT ({', '.join(map(quoted, columns))}) VALUES ({', '.join(values)})"
                 )
         finally:
             self.spark.catalog.dropTempView(view)
+        self._note(transaction)
+
+    def add(self, rows: DataFrame, transaction: Transaction) -> None:
+        """See `StateTable`."""
+        if self._has(transaction):
+            return
+        self._add_columns(rows)
+        self._as_own(rows).writeTo(self.name.sql).append()
+        self._note(transaction)
 
     def forget(self, column: str, before: datetime) -> None:
         """See `StateTable`."""
@@ -314,18 +323,25 @@ class IcebergStateTable:
         self._add_columns(frame)
         if not self.identity():
             self._put_properties({OWN: uuid.uuid4().hex})
+        writing = self._as_own(frame).writeTo(self.name.sql).option(f"{SUMMARY}{OWN}.note", note)
+        writing.overwrite(F.lit(True))
+
+    def _as_own(self, frame: DataFrame) -> DataFrame:
+        """Rows with all columns of the table."""
         given = frame.columns
         columns = [
             F.col(quoted(one.name)) if one.name in given else F.lit(None).cast(one.dataType).alias(one.name)
             for one in self.frame().schema
         ]
-        writing = frame.select(*columns).writeTo(self.name.sql).option(f"{SUMMARY}{OWN}.note", note)
-        writing.overwrite(F.lit(True))
+        return frame.select(*columns)
 
     def _has(self, transaction: Transaction) -> bool:
         """Whether the table has that version of the application, or a later one."""
         known = self._properties()
         return known.get(f"{OWN}.app") == transaction.app and int(known.get(f"{OWN}.entry", -1)) >= transaction.version
+
+    def _note(self, transaction: Transaction) -> None:
+        self._put_properties({f"{OWN}.app": transaction.app, f"{OWN}.entry": str(transaction.version)})
 
     def _properties(self) -> dict[str, str]:
         return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.name.sql}").collect()}
