@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -25,6 +25,7 @@ from tests.support.s3_servers import strict_engine
 
 ENTRIES, FILES = 50_000, 10
 PAGES = ("overview", "rotation", "dead-letters", "layout", "commits")
+ALONE_S = 6
 PAINTED = """
 new MutationObserver((_, me) => {
   if (document.querySelector('[data-testid=stMetricValue], [data-testid=stDataFrame]')) {
@@ -106,9 +107,14 @@ def test_first_paint_filters_and_memory_on_half_a_million_files(endpoint: str, t
     assert worst["memory"] < MEMORY
 
 
-def painted(browser: Browser, page: str) -> float:
-    """How long a page takes from the click on its link to its first figure, by the browser's clock."""
-    browser.visit(page, range="everything", refresh="off")
+def painted(browser: Browser, page: str, *, alone_s: float = 0) -> float:
+    """How long a page takes from the click on its link to its first figure, by the browser's clock.
+
+    Nobody asks the browser for anything within the first seconds `alone_s`: several would take the machine from each other.
+    """
+    browser.driver.get(f"{browser.url}/{page}?range=everything&refresh=off")
+    time.sleep(alone_s)
+    browser.drawn(page)
     browser.until(lambda: browser.driver.execute_script("return window.painted") is not None, what="a figure")
     return float(browser.driver.execute_script("return window.painted")) / 1000
 
@@ -121,10 +127,25 @@ def at_once(url: str, folder: Path) -> dict[str, float]:
             one.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": PAINTED})
             painted(one, "overview")  # Streamlit's scripts are the browser's from now on
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            paint = max(pool.map(lambda one: painted(one, "overview"), browsers))
+            before = used()
+            paint = max(pool.map(lambda one: painted(one, "overview", alone_s=ALONE_S), browsers))
+            between = used()
             choice = max(pool.map(lambda one: followed(one, "orders"), browsers))
-    print(f"{AT_ONCE} browsers at once: first paint {paint:.2f} s, one topic {choice:.2f} s")
+            after = used()
+    for what, longest, begin, end in (("first paint", paint, before, between), ("one topic", choice, between, after)):
+        spent = ", ".join(f"{who} {end[who] - begin[who]:.1f}" for who in end)
+        print(f"{AT_ONCE} browsers at once, {what}: {longest:.2f} s; CPU until the last is quiet: {spent} s")
     return {"first paint of five": paint, "choice of five": choice}
+
+
+def used() -> dict[str, float]:
+    """CPU-seconds of the server, and of all else that this process has started: browsers and the S3 server."""
+    found = {"server": 0.0, "browsers": 0.0}
+    for one in psutil.Process(os.getpid()).children(recursive=True):
+        with suppress(psutil.Error):
+            who = "server" if "app.py" in " ".join(one.cmdline()) else "browsers"
+            found[who] += sum(one.cpu_times()[:2])
+    return found
 
 
 def until_whole(browser: Browser) -> float:

@@ -87,6 +87,10 @@ class Browser:
         """Opens a page and waits until it is drawn; blank is the page of all sinks."""
         query = "&".join(f"{name}={urllib.request.quote(value)}" for name, value in address.items())  # type: ignore[attr-defined]
         self.driver.get(f"{self.url}/{page}?{query}")
+        self.drawn(page)
+
+    def drawn(self, page: str) -> None:
+        """Waits until the page is."""
         self.until(lambda: bool(self.driver.execute_script(DRAWN)), what=f"page {page!r} drawn")
 
     def until(self, holds: Callable[[], bool], *, what: str, seconds: float = 60) -> None:
