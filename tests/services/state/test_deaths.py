@@ -51,6 +51,8 @@ class Keeper:
         """Ends it."""
         if self._process is not None:
             self._end(self._process)
+            if self._process.stdout is not None:
+                self._process.stdout.close()
 
     def _started(self) -> subprocess.Popen[str]:
         with (self.folder / "keeper.log").open("ab") as log:
@@ -66,6 +68,7 @@ class Keeper:
         for line in process.stdout:
             if line.startswith(("ready", "done", "refused")):
                 return line
+        process.stdout.close()
         return ""
 
     def _kill(self, victim: str) -> None:
@@ -88,6 +91,9 @@ class Keeper:
             with contextlib.suppress(psutil.Error):
                 one.kill()
         process.wait(60)
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):  # nobody is there to take what was not sent
+                process.stdin.close()
 
 
 @pytest.mark.nightly
