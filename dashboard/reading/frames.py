@@ -290,6 +290,7 @@ PLAIN_FORMATS: Final = (PLAIN_FORMAT, WAITING_FORMAT)
 PLAIN_KINDS: Final = frozenset({str(EntryKind.DATA), str(EntryKind.EPOCH)})
 PLAIN_ROLES: Final = frozenset({str(Role.VALUE), str(Role.DEAD_LETTER)})
 """Where all files are of these, each one of values counts."""
+_VALUE: Final = str(Role.VALUE)
 _REASONS: Final = frozenset(map(str, Reason))
 _FILE: Final = itemgetter(
     "topic", "partition", "first_offset", "last_offset", "records", "bytes", "min_timestamp", "max_timestamp", "encoded_partition",
@@ -313,12 +314,14 @@ def _add_plain(document: dict[str, Any], rows: Rows) -> None:
         *about, document["epoch"], document["kind"], document.get("driver", ""), totals["read"], totals["written"],
         totals["dead_letters"], totals["skipped"], totals["files"], totals["bytes"], "",
     ))  # fmt: skip
+    add = rows["files"].append
     for file in document["files"]:
-        *plain, least, most, encoded, schema, form, reason, role, key, upload = _FILE(file)
-        folder, slash, name = key.rpartition("/")
-        rows["files"].append((
-            *about, *plain, _time(least), _time(most), encoded, schema, form, reason, role, role == Role.VALUE, len(upload["parts"]),
-            folder + slash, name,
+        found = _FILE(file)
+        least, most, *words, role, key, upload = found[6:]
+        name_at = key.rfind("/") + 1
+        add((
+            *about, *found[:6], NO_TIME if least is None else least, NO_TIME if most is None else most, *words, role, role == _VALUE,
+            len(upload["parts"]), key[:name_at], key[name_at:],
         ))  # fmt: skip
     counts, gaps = rows["counts"], rows["gaps"]
     for place, found in document["dead_letters"].items():

@@ -79,7 +79,7 @@ class Stretches:
 
 
 RECENT: Final = 100
-STEP: Final = 250
+STEP: Final = 500
 MOST_FILES: Final = 1_000_000
 """Files that are held, with half a KiB each; of a longer log it is the newest ones."""
 LOOK_EVERY_S: Final = 2.0

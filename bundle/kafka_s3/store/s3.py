@@ -17,7 +17,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -242,6 +241,7 @@ VERBS: Final = {
 
 SIGV4: Final = "AWS4-HMAC-SHA256"
 UNSIGNED_BODY: Final = "UNSIGNED-PAYLOAD"
+OF_NOTHING: Final = hashlib.sha256().hexdigest()
 ANY_KEY: Final = "k"
 _DOTS: Final = frozenset({".", ".."})
 
@@ -406,6 +406,8 @@ def _digest(asked: S3Request, url: str) -> str:
     """What the signature covers of the body."""
     if asked.trusts_digest and "Content-MD5" in asked.headers and url.startswith("https"):
         return UNSIGNED_BODY
+    if not asked.body:
+        return OF_NOTHING
     digest = hashlib.sha256()
     for piece in pieces_of(asked.body):
         digest.update(piece)
@@ -492,6 +494,22 @@ def _document(root: str, content: str) -> bytes:
     return f'<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A request that counts when the body ends. That something is missing, or there already, is an answer and no failure."""
+
+    tally: RequestTally
+    operation: str
+    begun: float
+
+    def __enter__(self) -> None:
+        """It is sent."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        failed = kind is not None and not issubclass(kind, ObjectMissing | UploadMissing | PreconditionFailed)
+        self.tally.add(self.operation, time.monotonic() - self.begun, failed=failed)
+
+
 class RequestTally:
     """The requests since the last look. Thread-safe."""
 
@@ -501,18 +519,9 @@ class RequestTally:
         self._failed: Counter[str] = Counter()
         self._again = 0
 
-    @contextmanager
-    def of(self, operation: str) -> Iterator[None]:
-        """Counts one request, which the body sends. That something is missing, or there already, is an answer and no failure."""
-        begun, failed = time.monotonic(), True
-        try:
-            yield
-            failed = False
-        except (ObjectMissing, UploadMissing, PreconditionFailed):
-            failed = False
-            raise
-        finally:
-            self._add(operation, time.monotonic() - begun, failed=failed)
+    def of(self, operation: str) -> _Counted:
+        """Counts one request, which the body of `with` sends."""
+        return _Counted(self, operation, time.monotonic())
 
     def again(self) -> None:
         """Counts an attempt after a failed one."""
@@ -529,7 +538,7 @@ class RequestTally:
             self._took, self._failed, self._again = {}, Counter(), 0
         return taken
 
-    def _add(self, operation: str, seconds: float, *, failed: bool) -> None:
+    def add(self, operation: str, seconds: float, *, failed: bool) -> None:
         """In place, for there are thousands a second."""
         with self._lock:
             counts, before = self._took.get(operation) or (Counter(), 0.0)
