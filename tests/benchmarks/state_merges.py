@@ -245,7 +245,11 @@ class Merges:
         rows = self.spark.sql(f"DESCRIBE HISTORY {side.replace(' ', '_')}_orders LIMIT 1").collect()
         metrics = rows[0]["operationMetrics"]
         counts = {"removed": "FilesRemoved", "added": "FilesAdded", "vectors": "DeletionVectorsAdded"}
-        seconds = {"finding files": "scanTimeMs", "writing": "rewriteTimeMs", "keeping the source": "materializeSourceTimeMs"}
+        seconds = {
+            "finding files": "scanTimeMs",
+            "writing": "rewriteTimeMs",
+            "keeping the source": "materializeSourceTimeMs",
+        }
         return {name: int(metrics.get(f"numTarget{key}", 0)) for name, key in counts.items()} | {
             f"s {name}": int(metrics.get(key, 0)) / 1000 for name, key in seconds.items()
         }

@@ -249,8 +249,10 @@ class DeltaStateTable:
         adding.saveAsTable(self.name.sql)
 
     def forget(self, column: str, before: datetime) -> None:
-        """See `StateTable`."""
-        self.table.delete(F.col(column) < F.lit(before))
+        """See `StateTable`. A look at the files' bounds costs a tenth of a statement that finds nothing."""
+        old = F.col(column) < F.lit(before)
+        if not self.frame().where(old).isEmpty():
+            self.table.delete(old)
 
     def replace(self, frame: DataFrame, note: str) -> None:
         """What the table is otherwise, it stays."""
