@@ -13,7 +13,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 export CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
-TEST_PROCESSES ?= 5
+TEST_PROCESSES ?= 4
 BENCHMARKS ?= tests/benchmarks/test_paths.py $(if $(KAFKA_S3_BENCH_QUICK),,$(addprefix tests/benchmarks/test_,transforms.py steady_traffic.py))
 # Tests start hundreds of processes, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE

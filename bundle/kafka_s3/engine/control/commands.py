@@ -22,7 +22,7 @@ from kafka_s3.store.store import ObjectStore
 
 FORMAT: Final = 1
 LOOK_EVERY_MS: Final = 1000
-LOOKS_A_HEARTBEAT: Final = 4
+LOOKS_A_HEARTBEAT: Final = 3
 _UNREADABLE: Final = "The request to the sink cannot be read:"
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
 
 
 def look_every_ms(heartbeat_ms: int) -> int:
-    """How often a sink looks for commands: a quarter of its heartbeat's interval, but at most every second. Each look is a request."""
+    """How often a sink looks for commands: a third of its heartbeat's interval, but at most every second. Each look is a request."""
     return max(LOOK_EVERY_MS, heartbeat_ms // LOOKS_A_HEARTBEAT)
 
 

@@ -50,7 +50,7 @@ class Attended:
     def __init__(self, world: World, faults: tuple[Fault, ...] = ()) -> None:
         self.world, self.paths, self.clock = world, state_paths(world.settings), lambda: world.now
         self.store = FaultyStore(world.store, faults)
-        self.heartbeat_writer = HeartbeatWriter(self.store, self.paths, interval_ms=10_000, clock_ms=self.clock)
+        self.heartbeat_writer = HeartbeatWriter(self.store, self.paths, interval_ms=3_000, clock_ms=self.clock)
         self.heartbeat_writer.remember()
         self.channel = ControlChannel(
             self.store, self.paths, heartbeat_writer=self.heartbeat_writer, clock_ms=self.clock
@@ -437,8 +437,8 @@ def test_a_stored_configuration_that_is_damaged_is_named(world: World) -> None:
         read_stored_config(world.store, paths)
 
 
-@pytest.mark.parametrize(("heartbeat_ms", "looks"), [(10_000, 60), (60_000, 10)])
-def test_a_sink_looks_for_commands_ten_times_in_a_heartbeat_and_at_most_once_a_second(
+@pytest.mark.parametrize(("heartbeat_ms", "looks"), [(10_000, 20), (60_000, 3)])
+def test_a_sink_looks_for_commands_three_times_in_a_heartbeat_and_at_most_once_a_second(
     heartbeat_ms: int, looks: int, world: World
 ) -> None:
     """Each look is a request, and a sink without traffic asks for little else."""
