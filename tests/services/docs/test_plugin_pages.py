@@ -38,7 +38,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "PYTHONPATH": f"{ROOT / 'bundle'}{os.pathsep}{site}", "COLUMNS": "200"}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [PAGES[1], *(pytest.param(one, marks=pytest.mark.nightly) for one in PAGES[::2])])
 def test_a_reader_who_follows_a_page_on_plugins_gets_what_it_says(name: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     work = tmp_path / "work"

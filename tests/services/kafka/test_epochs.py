@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
@@ -99,6 +100,7 @@ def test_each_log_that_was_cut_is_named_with_the_offset_up_to_which_it_is_the_sa
         assert brokers.cut_before(early) == {}
 
 
+@pytest.mark.nightly
 def test_a_log_of_several_leader_epochs_is_the_same_up_to_its_earliest_cut() -> None:
     """Each log got a batch in each of four epochs, and is cut in two more."""
     cuts = {"never": (), "once": (10,), "first less, then more": (15, 5), "first more, then less": (5, 8)}
