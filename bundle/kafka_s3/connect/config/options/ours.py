@@ -65,7 +65,8 @@ SINK: Final = (
     Option("tasks.run.on", _TEXT, "executors", "Where records become objects: in Spark's tasks, or in the driver, where tasks have no "
            "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
     Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink reports its state to the bucket; after three "
-           "intervals without a report it counts as stale. It looks for commands three times in an interval, at most once a second.", _GROUP,
+           "intervals without a report it counts as stale. It looks for commands three times in an interval, at most once a "
+           "second.", _GROUP,
            valid=Range(100)),
     Option("health.lag.max.records", _LONG, "0", "Above this lag, or with an unknown one, status, check, list and the dashboard "
            "call a sink DEGRADED; 0 is off.", _GROUP, valid=Range(0)),
