@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 DELETIONS: Final = "__deleted"
 BUCKETS: Final = 256
+BOUNDED: Final = (StringType, LongType, IntegerType)
+"""Of these the least and the greatest value are the same in a condition: a time without a zone, or of an hour that comes twice, is not."""
 FORGET_EVERY_MS: Final = 3_600_000
 """So often at most, or as often as they are old, each process looks for old deletions: a statement of its own."""
 
@@ -79,7 +81,7 @@ class Difference:
 class _Kept:
     """The newest record of each key. `local`: the rows are part of the plan, so that reading them again is no work.
 
-    `earliest` is the least of what decides first which of two rows is newer, None where a row has none.
+    `earliest` is the least of what decides first which of two rows is newer, None where a row has none, or it is not BOUNDED.
     """
 
     frame: DataFrame
@@ -118,21 +120,24 @@ class SparkStates:
             frame = _here(_newest(found.coalesce(1), rules)) if local else _newest(found, rules).persist()
             keys = key_columns(rules)
             missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
-            bounded = [
-                key for key in keys if isinstance(found.schema[key].dataType, StringType | LongType | IntegerType)
-            ]
+            bounded = [key for key in keys if isinstance(found.schema[key].dataType, BOUNDED)]
         try:
             with spark_errors(stretch.topic):
                 where = F.concat_ws(
                     " ", F.lit("partition"), F.col("_kafka_partition"), F.lit("offset"), F.col("_offset")
                 )
-                first = quoted(places(frame.columns)[0])
+                first = places(frame.columns)[0]
+                all_have = (
+                    F.count(first) == F.count("*")
+                    if isinstance(found.schema[first].dataType, BOUNDED)
+                    else F.lit(False)
+                )
                 [counted] = frame.select(
                     F.count_if(~missing).alias("keys"),
                     F.count_if(~missing & F.col("_deleted")).alias("deleted"),
                     F.count_if(missing).alias("keyless"),
                     F.min(F.when(missing, where)).alias("example"),
-                    F.when(F.count(first) == F.count("*"), F.min(first)).alias("earliest"),
+                    F.when(all_have, F.min(first)).alias("earliest"),
                     *(end(quoted(key)) for key in bounded for end in (F.min, F.max)),
                 ).collect()
             changes = Changes(

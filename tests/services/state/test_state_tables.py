@@ -16,8 +16,11 @@ from delta.tables import DeltaTable
 from typer.testing import CliRunner
 
 from kafka_s3.cli.state import state
+from kafka_s3.connect.naming.table_names import TableName
+from kafka_s3.followers.state import Transaction
 from kafka_s3.model.errors import TableRefused
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.spark.state_tables import TableFormat, open_state_table
 from kafka_s3.spark import WantedRecords, records_of_entries
 from tests.services.state.spark_state_world import SparkStateWorld, run_at_random
 from tests.support.state_world import KeyedRecord
@@ -203,3 +206,13 @@ def test_a_table_of_ones_own_widens_its_types_and_is_merged_on_read_by_deletion_
     note = world.merger.notes.read("orders")
     assert note is not None
     assert note.rows == 3
+
+
+def test_a_deletion_is_noted_once_though_its_key_has_become_wider(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.gone (id INT, _offset BIGINT) USING delta")
+    table = open_state_table(spark, TableName((schema, "gone")), TableFormat.DELTA)
+    assert table is not None
+    rows = spark.createDataFrame([(7, 1)], "id bigint, _offset bigint")
+    for _ in range(2):
+        table.add(rows, Transaction("kafka-s3-state-orders-1", 5, ""))
+    assert [tuple(row) for row in spark.table(f"{schema}.gone").collect()] == [(7, 1)]

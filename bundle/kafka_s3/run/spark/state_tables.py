@@ -243,7 +243,11 @@ class DeltaStateTable:
             merging.execute()
 
     def add(self, rows: DataFrame, transaction: Transaction) -> None:
-        """See `StateTable`."""
+        """See `StateTable`. A key or place that has become wider is cast: an append would refuse it, where a merge does not."""
+        own = {one.name: one.dataType for one in self.frame().schema}
+        rows = rows.select(
+            *(F.col(quoted(one)).cast(own.get(one, rows.schema[one].dataType)).alias(one) for one in rows.columns)
+        )
         options = {"mergeSchema": "true", "txnAppId": transaction.app, "txnVersion": str(transaction.version)}
         adding = rows.write.format("delta").mode("append").options(**options, userMetadata=transaction.note)
         adding.saveAsTable(self.name.sql)
