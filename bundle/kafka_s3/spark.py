@@ -70,6 +70,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.objects.batches import Bytes, Columns, OtherFields, object_schema, record_batches, settled
 from kafka_s3.objects.readers import ObjectUnreadable, StoredObject
 from kafka_s3.ops.restore.files import RowReading, StoredFile
+from kafka_s3.run.spark.frames import frame_of
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
@@ -373,7 +374,7 @@ def records_of_entries(spark: SparkSession, location: SinkLocation, wanted: Want
     if sum(one.facts.upload.size for one in read) <= LOCAL_BYTES and sum(one.rows for one in read) <= LOCAL_RECORDS:
         batches = _read_here(rows, read, most=LOCAL_UNPACKED)
         if batches is not None:
-            return spark.createDataFrame(pa.Table.from_batches(batches, arrow_schema(own)), own), True
+            return frame_of(spark, pa.Table.from_batches(batches, arrow_schema(own)), own), True
     options: dict[str, str | int] = {"topic": wanted.topic, "sinceEntry": wanted.first, "untilEntry": until}
     records = spark.read.format(register(spark, location)).options(**options).load()
     return records.select(*(f"`{name.replace('`', '``')}`" for name in own.fieldNames())), False

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -37,6 +37,7 @@ from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, compare_colu
 from kafka_s3.followers.state import REBUILD, Changes, StateMerger, StateRules, StateStretch, Transaction
 from kafka_s3.model.errors import ConfigError, Problem, TableRefused, TableUnavailable
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.spark.frames import frame_of
 from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.state_tables import (
@@ -79,15 +80,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The newest record of each key. `local`: the rows are part of the plan, so that reading them again is no work.
-
-    `earliest` is the least of what decides first which of two rows is newer, None where a row has none, or it is not BOUNDED.
-    """
+    """The newest record of each key. `size`: so many bytes, where the rows are here, so that reading them again is no work; else None."""
 
     frame: DataFrame
     bounds: Bounds
-    earliest: Any
-    local: bool
+    size: int | None
 
 
 @dataclass(slots=True)
@@ -113,67 +110,48 @@ class SparkStates:
             return table is None or table.frame().isEmpty()
 
     @contextmanager
-    def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
-        """The newest record of each key of a stretch, kept while the body runs: by Spark's cache, where they are many."""
+    def read_changes(
+        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None
+    ) -> Iterator[Changes]:
+        """See `StateTables`. They are kept while the body runs: by Spark's cache, where they are many."""
         with spark_errors(stretch.topic):
-            found, local = self._changes(stretch, rules)
-            frame = _here(_newest(found.coalesce(1), rules)) if local else _newest(found, rules).persist()
-            keys = key_columns(rules)
-            missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
-            bounded = [key for key in keys if isinstance(found.schema[key].dataType, BOUNDED)]
+            found, here = self._changes(stretch, rules)
+            newest = _newest(found.coalesce(1), rules) if here else _newest(found, rules).persist()
         try:
             with spark_errors(stretch.topic):
-                where = F.concat_ws(
-                    " ", F.lit("partition"), F.col("_kafka_partition"), F.lit("offset"), F.col("_offset")
-                )
-                first = places(frame.columns)[0]
-                all_have = (
-                    F.count(first) == F.count("*")
-                    if isinstance(found.schema[first].dataType, BOUNDED)
-                    else F.lit(False)
-                )
-                [counted] = frame.select(
-                    F.count_if(~missing).alias("keys"),
-                    F.count_if(~missing & F.col("_deleted")).alias("deleted"),
-                    F.count_if(missing).alias("keyless"),
-                    F.min(F.when(missing, where)).alias("example"),
-                    F.when(all_have, F.min(first)).alias("earliest"),
-                    *(end(quoted(key)) for key in bounded for end in (F.min, F.max)),
-                ).collect()
-            changes = Changes(
-                stretch, counted["keys"], counted["deleted"], counted["keyless"], counted["example"] or ""
-            )
-            ends = list(counted)[-2 * len(bounded) :] if changes.keys else []
-            bounds = {key: pair for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=False)}
-            kept = frame.where(~missing) if changes.keyless else frame
-            self._kept[changes] = _Kept(kept, bounds, counted["earliest"], local)
+                living = newest if table is None else self._living(newest, table, rules, seen=found if here else newest)
+                keys = key_columns(rules)
+                bounded = [key for key in keys if isinstance(found.schema[key].dataType, BOUNDED)]
+                missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
+                frame, size = _here(living) if here else (living, None)
+                [seen] = frame.agg(*_counts(missing, bounded)).collect()
+            changes = Changes(stretch, seen["keys"], seen["deleted"], seen["keyless"], seen["example"] or "")
+            bounds = {key: (seen[f"least {key}"], seen[f"greatest {key}"]) for key in bounded if changes.keys}
+            self._kept[changes] = _Kept(frame.where(~missing) if changes.keyless else frame, bounds, size)
             yield changes
         finally:
             self._kept = {one: kept for one, kept in self._kept.items() if one.stretch != stretch}
-            if not local:
-                frame.unpersist()
+            if not here:
+                newest.unpersist()
 
-    def leave_out_late(self, name: TableName, changes: Changes, rules: StateRules) -> None:
-        """Leaves out the changes that are older than what is noted of the deletion of their key."""
-        beside, kept, keys = deletions_of(name), self._kept[changes], key_columns(rules)
-        with spark_errors(beside):
-            deleted = self._table(beside)
+    def _living(self, newest: DataFrame, name: TableName, rules: StateRules, *, seen: DataFrame) -> DataFrame:
+        """Without what is older than the noted deletion of its key. No record is older than the oldest of those seen."""
+        with spark_errors(deletions_of(name)):
+            deleted = self._table(deletions_of(name))
             if deleted is None:
-                return
-            deciding = places(kept.frame.columns)
+                return newest
+            deciding, keys = places(newest.columns), key_columns(rules)
             known = deleted.frame().select(*map(quoted, keys), *deciding).alias("d")
-            if kept.earliest is not None:  # older deletions matter to no change: their files need not be read
-                known = known.where(F.col(quoted(deciding[0])) >= F.lit(kept.earliest))
-            if known.isEmpty():
-                return
-            on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(kept.frame.columns, than='d')}")
-            frame = kept.frame.alias("s")
-            if kept.local:
-                late = _here(frame.join(known, on, "left_semi").select(*map(quoted, keys)))
-                living = kept.frame if late.isEmpty() else kept.frame.join(late, keys, "left_anti")
-            else:
-                living = frame.join(known, on, "left_anti")
-            self._kept[changes] = replace(kept, frame=living)
+            first = deciding[0]
+            if isinstance(
+                seen.schema[first].dataType, BOUNDED
+            ):  # older deletions matter not: their files need not be read
+                all_have = F.count(first) == F.count("*")
+                [earliest] = seen.agg(F.when(all_have, F.min(first)).alias("earliest")).collect()
+                if earliest["earliest"] is not None:
+                    known = known.where(F.col(quoted(first)) >= F.lit(earliest["earliest"]))
+            on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(newest.columns, than='d')}")
+            return newest.alias("s").join(known, on, "left_anti")
 
     def remember_deletions(
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
@@ -199,7 +177,7 @@ class SparkStates:
                 raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
             kept = self._kept[changes]
             source = _fitted(kept.frame, table.frame().schema, name, rules.mode, table)
-            table.merge(source, key_columns(rules), transaction, kept.bounds, repeatable=kept.local)
+            table.merge(source, key_columns(rules), transaction, kept.bounds, size=kept.size)
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
         """Makes the tables of these changes alone, that of the deleted keys first. What a table is otherwise, it stays."""
@@ -313,9 +291,22 @@ def _newest(records: DataFrame, rules: StateRules) -> DataFrame:
     return ranked.where("_rank = 1").drop("_rank")
 
 
-def _here(frame: DataFrame) -> DataFrame:
-    """The rows of a frame, as they are now."""
-    return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema)
+def _counts(missing: Column, bounded: Sequence[str]) -> Iterator[Column]:
+    """How many keys there are, how many of them deleted; records without a key, and where one is; the bounds of keys."""
+    where = F.concat_ws(" ", F.lit("partition"), F.col("_kafka_partition"), F.lit("offset"), F.col("_offset"))
+    yield F.count_if(~missing).alias("keys")
+    yield F.count_if(~missing & F.col("_deleted")).alias("deleted")
+    yield F.count_if(missing).alias("keyless")
+    yield F.min(F.when(missing, where)).alias("example")
+    for key in bounded:
+        yield F.min(quoted(key)).alias(f"least {key}")
+        yield F.max(quoted(key)).alias(f"greatest {key}")
+
+
+def _here(frame: DataFrame) -> tuple[DataFrame, int]:
+    """The rows of a frame, as they are now, and their bytes."""
+    rows = frame.toArrow()
+    return frame_of(frame.sparkSession, rows, frame.schema), max(1, rows.nbytes)
 
 
 def _path(path: Sequence[str]) -> str:

@@ -132,7 +132,9 @@ class MemoryStates:
         return len(self.tables[str(name)].rows)
 
     @contextmanager
-    def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
+    def read_changes(
+        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None
+    ) -> Iterator[Changes]:
         newest: dict[str, tuple[Place, bool, dict[str, Any]]] = {}
         keyless = 0
         for row in self._rows(stretch):
@@ -144,6 +146,8 @@ class MemoryStates:
             place = (at is not None, at or 0, kafka["offset"], kafka["partition"])
             if key not in newest or place > newest[key][0]:
                 newest[key] = place, any(row.get(mark.path[0]) == mark.text for mark in rules.deletes), row
+        known = {} if table is None else self.tables[str(table)].deleted
+        newest = {key: one for key, one in newest.items() if one[1] or key not in known or one[0] > known[key][0]}
         deleted = sum(one[1] for one in newest.values())
         changes = Changes(stretch, len(newest), deleted, keyless, "partition 0 offset 0" if keyless else "")
         self._changes[changes] = newest
@@ -158,15 +162,6 @@ class MemoryStates:
             assert one.values is not None
             rows = pq.read_table(io.BytesIO(log.store.get(one.values.key)), partitioning=None).to_pylist()
             yield from rows[: one.rows]
-
-    def leave_out_late(self, name: TableName, changes: Changes, rules: StateRules) -> None:
-        known = self.tables[str(name)].deleted
-        self._changes[changes] = {
-            key: one
-            for key, one in self._changes[changes].items()
-            if one[1] or key not in known or one[0] > known[key][0]
-        }
-        self.step("late ones left out")
 
     def remember_deletions(
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int

@@ -113,12 +113,12 @@ class StateTables(Protocol):
         """How many rows the table has."""
         ...
 
-    def read_changes(self, stretch: StateStretch, rules: StateRules) -> AbstractContextManager[Changes]:
-        """The newest record of each key of a stretch, which the other calls then take."""
-        ...
-
-    def leave_out_late(self, name: TableName, changes: Changes, rules: StateRules) -> None:
-        """Leaves out the changes that are older than what is noted of the deletion of their key."""
+    def read_changes(
+        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None
+    ) -> AbstractContextManager[Changes]:
+        """The newest record of each key of a stretch, which the other calls then take. Given a table, without what is older than the
+        deletion that is noted there of its key.
+        """
         ...
 
     def remember_deletions(
@@ -334,11 +334,10 @@ class StateMerger:
 
     def _merge(self, topic: str, note: StateNote, stretch: StateStretch, log: CommitLog) -> Advance:
         name, now = self.names.of(topic), self.clock_ms()
-        with self.tables.read_changes(stretch, self.rules) as changes:
+        with self.tables.read_changes(stretch, self.rules, table=name) as changes:
             self._check_keys(changes)
             app = f"{APP}-{log.paths.sink}-{note.generation}"
             transaction = Transaction(app, stretch.last, self._history(log, changes))
-            self.tables.leave_out_late(name, changes, self.rules)
             if changes.deleted:
                 self.tables.remember_deletions(name, changes, self.rules, transaction=transaction, now_ms=now)
             for attempt in range(1, TRIES + 1):

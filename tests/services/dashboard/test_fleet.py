@@ -66,6 +66,7 @@ def shots() -> Path:
     return SHOTS
 
 
+@pytest.mark.nightly
 def test_a_wall_shows_every_sink_at_once_and_can_be_read_from_three_metres(browser: Any) -> None:
     opened(browser, size=(1920, 1080), kiosk="true")
     assert browser.driver.execute_script(OUTSIDE) == 0

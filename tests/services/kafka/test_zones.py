@@ -115,7 +115,11 @@ def shares(fetched: dict[tuple[str, str], int], own: str) -> float:
 
 
 @pytest.mark.usefixtures("metadata")
-@pytest.mark.parametrize("tp", [LEADER, FOLLOWER], ids=["the leader is near", "a follower is near"])
+@pytest.mark.parametrize(
+    "tp",
+    [pytest.param(LEADER, marks=pytest.mark.nightly), FOLLOWER],
+    ids=["the leader is near", "a follower is near"],
+)
 def test_the_replica_in_the_machines_zone_is_read(servers: str, tp: TopicPartition) -> None:
     eventually(lambda: shares(read(servers, "auto", tp), RACKS[2]) > 0.99, seconds=60)
 

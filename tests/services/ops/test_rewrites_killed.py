@@ -33,7 +33,7 @@ from tests.support.kafka import Given, document, produce
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 
-ROUNDS = 6 if os.environ.get(NIGHTLY) else 4
+ROUNDS = 6 if os.environ.get(NIGHTLY) else 2
 RECORDS, PEOPLE, PARTITIONS = 60, 10, 2
 TRIES, IDLE_S = 5, 15
 COMPACTIONS = (("compact", "--older-than", "1s"), ("compact", "--older-than", "1s", "--across-partitions"))

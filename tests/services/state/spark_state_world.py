@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.state import Advance, Changes, StateRules, StateStretch, Transaction
+from kafka_s3.followers.state import Advance, Changes, StateRules, Transaction
 from kafka_s3.model.errors import TableError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options
@@ -43,14 +43,7 @@ class Stepwise:
         self.tables = tables
         self.step: Callable[[str], None] = lambda _: None
         self.identity, self.is_empty, self.count = tables.identity, tables.is_empty, tables.count
-
-    @contextmanager
-    def read_changes(self, stretch: StateStretch, rules: StateRules) -> Iterator[Changes]:
-        with self.tables.read_changes(stretch, rules) as changes:
-            yield changes
-
-    def leave_out_late(self, name: TableName, changes: Changes, rules: StateRules) -> None:
-        self.tables.leave_out_late(name, changes, rules)
+        self.read_changes = tables.read_changes
 
     def remember_deletions(
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int

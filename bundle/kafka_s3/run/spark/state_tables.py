@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,7 +21,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.followers.state import Transaction
 from kafka_s3.model.errors import TableRefused
-from kafka_s3.run.spark.failures import SPARK_ERRORS
+from kafka_s3.run.spark.frames import session_settings
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTable
@@ -50,14 +49,15 @@ REPEATABLE: Final = {
     # Delta copies a source that it does not know to be the same whenever it is read
     f"{SETTING}merge.materializeSource": "none",
     # Rows of other keys are dropped when they are read, by a Bloom filter, and not shuffled. Spark makes it where it would not send one
-    # side everywhere, of a side with a condition that is not too large (the table has one, too, by the bounds), for one that is not small.
+    # side everywhere, of a side with a condition that is not too large (the table has one, too, by the bounds), for files that are.
     f"{FILTER}enabled": "true",
-    f"{FILTER}applicationSideScanSizeThreshold": "0",
+    f"{FILTER}applicationSideScanSizeThreshold": "128MB",
     f"{FILTER}creationSideThreshold": "64MB",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
 }
 """What makes a merge of a repeatable source cheap; such a source is small."""
+SIZE: Final = "spark.sql.defaultSizeInBytes"
+"""How large Spark takes a frame to be whose size it does not know."""
 
 
 class TableFormat(StrEnum):
@@ -83,11 +83,11 @@ class StateTable(Protocol):
         ...
 
     def merge(
-        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, repeatable: bool
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, size: int | None
     ) -> None:
         """Changes, deletes and adds rows, unless the table has that version of the application, or a later one. Columns may be new.
 
-        All keys of the source are within the bounds. A repeatable source has the same rows whenever it is read.
+        All keys of the source are within the bounds. One that has a size, in bytes, has the same rows whenever it is read.
         """
         ...
 
@@ -145,8 +145,10 @@ def places(columns: Sequence[str]) -> list[str]:
 def newer(columns: Sequence[str], *, than: str = "t") -> str:
     """Whether the source is newer than a row; null is the smallest. Member by member: a comparison of structs costs a row much more."""
     found = "false"
-    for name in map(quoted, reversed(places(columns))):
-        mine, other = f"s.{name}", f"{than}.{name}"
+    for name in map(quoted, reversed(PLACE)):  # every record has a place; who adds rows by hand may leave it out
+        found = f"(s.{name} > coalesce({than}.{name}, -1) OR s.{name} = {than}.{name} AND {found})"
+    if "_order" in columns:
+        mine, other = "s.`_order`", f"{than}.`_order`"
         found = f"({mine} IS NOT NULL AND ({other} IS NULL OR {mine} > {other}) OR {mine} <=> {other} AND {found})"
     return found
 
@@ -177,25 +179,6 @@ def _delta_table(spark: SparkSession, name: TableName) -> DeltaStateTable:
     return DeltaStateTable(spark, name, DeltaTable.forName(spark, name.sql))
 
 
-@contextmanager
-def _set(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """What a write takes from the session's settings, for the body. Compute that does not let them be set goes without: places decide."""
-    before = dict[str, str | None]()
-    for key, text in wanted.items():
-        with suppress(*SPARK_ERRORS):
-            known = spark.conf.get(key, None)
-            spark.conf.set(key, text)
-            before[key] = known
-    try:
-        yield
-    finally:
-        for key, known in before.items():
-            if known is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, known)
-
-
 @dataclass(frozen=True, slots=True)
 class DeltaStateTable:
     """One of Delta's."""
@@ -219,27 +202,32 @@ class DeltaStateTable:
         return bool((detail["properties"] or {}).get(WIDENING, "false") == "true")
 
     def merge(
-        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, repeatable: bool
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, size: int | None
     ) -> None:
-        """Delta takes application, version and note of a merge from the session's settings, and skips files by the bounds of the keys."""
+        """Delta takes application, version and note of a merge from the session's settings, and skips files by the bounds of the keys.
+
+        Compute that does not let them be set goes without: places decide.
+        """
         values: dict[str, Any] = {quoted(one): f"s.{quoted(one)}" for one in source.columns if one != "_deleted"}
         is_newer = newer(source.columns)
-        if repeatable:
+        if size is not None:
             source = source.where(F.col(PLACE[0]) >= 0).hint("shuffle_hash")  # all rows
         within = (F.col(f"t.{quoted(key)}").between(*map(F.lit, ends)) for key, ends in bounds.items())
         on = reduce(lambda a, b: a & b, within, F.expr(same(keys)))
-        merging = self.table.alias("t").merge(source.alias("s"), on).withSchemaEvolution()
+        merging = self.table.alias("t").merge(source.alias("s"), on)
+        if any(alterations(self.frame().schema, StructType([one for one in source.schema if one.name != "_deleted"]))):
+            merging = merging.withSchemaEvolution()
         merging = merging.whenMatchedDelete(f"s._deleted AND {is_newer}")
         merging = merging.whenMatchedUpdate(f"NOT s._deleted AND {is_newer}", set=values)
         merging = merging.whenNotMatchedInsert("NOT s._deleted", values=values)
         wanted = {
             **HASH_JOIN,
-            **(REPEATABLE if repeatable else {}),
+            **({} if size is None else {**REPEATABLE, SIZE: str(size)}),
             f"{SETTING}write.txnAppId": transaction.app,
             f"{SETTING}write.txnVersion": str(transaction.version),
             f"{SETTING}commitInfo.userMetadata": transaction.note,
         }
-        with _set(self.spark, wanted):
+        with session_settings(self.spark, wanted):
             merging.execute()
 
     def add(self, rows: DataFrame, transaction: Transaction) -> None:
@@ -286,7 +274,7 @@ class IcebergStateTable:
         return True
 
     def merge(
-        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, repeatable: bool
+        self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, size: int | None
     ) -> None:
         """By a statement, since Iceberg has no other way for rows that are deleted and changed together."""
         if self._has(transaction):
@@ -298,7 +286,7 @@ class IcebergStateTable:
         view = f"kafka_s3_state_{uuid.uuid4().hex}"
         source.createOrReplaceTempView(view)
         try:
-            with _set(self.spark, HASH_JOIN):
+            with session_settings(self.spark, {**HASH_JOIN, **({} if size is None else {SIZE: str(size)})}):
                 self.spark.sql(
                     f"MERGE INTO {self.name.sql} t USING {view} s ON {same(keys)} "
                     f"WHEN MATCHED AND s._deleted AND {is_newer} THEN DELETE "
