@@ -143,9 +143,8 @@ class SparkStates:
             deciding, keys = places(newest.columns), key_columns(rules)
             known = deleted.frame().select(*map(quoted, keys), *deciding).alias("d")
             first = deciding[0]
-            if isinstance(
-                seen.schema[first].dataType, BOUNDED
-            ):  # older deletions matter not: their files need not be read
+            if isinstance(seen.schema[first].dataType, BOUNDED):
+                # older deletions matter not: their files need not be read
                 all_have = F.count(first) == F.count("*")
                 [earliest] = seen.agg(F.when(all_have, F.min(first)).alias("earliest")).collect()
                 if earliest["earliest"] is not None:

@@ -4,8 +4,8 @@ python -m tests.benchmarks.state_merges FOLDER [spread|recent] [none|deletion-ve
 
 Three Delta tables begin as copies of one of KAFKA_S3_BENCH_KEYS rows (10,000,000), ordered by their key in files of 320,000 rows, which the
 folder keeps for the next run. A sink commits changes of one key in a hundred a round: nine updates, a new key now and then, deletions. Each
-side then merges the same objects, in turns, and begins with the one that was second before; the first round warms up. `spread`: any key;
-`recent`: those of the newest fiftieth. At the end all tables must hold the same rows. Nothing here asserts a time.
+side then merges the same objects, in turns, and begins with the one that was second before; the first KAFKA_S3_BENCH_WARM_UPS rounds (8) do not
+count. `spread`: any key; `recent`: those of the newest fiftieth. At the end all tables must hold the same rows. Nothing here asserts a time.
 
 What was written by hand is what the docs of Spark and Delta show: the newest record a key by a window, `MERGE`, no memory of deletions.
 """
@@ -56,7 +56,7 @@ from tests.support.state_world import STATE
 KEYS: Final = int(os.environ.get("KAFKA_S3_BENCH_KEYS", "10000000"))
 ROUNDS: Final = int(os.environ.get("KAFKA_S3_BENCH_ROUNDS", "5"))
 WARM_UPS: Final = int(os.environ.get("KAFKA_S3_BENCH_WARM_UPS", "8"))
-"""Until the JVM has compiled most of either side, as in the session of a sink that has run for a while: its compilers take half of all CPU before."""
+"""Until the JVM has compiled most of either side, as where a sink has run for a while: its compilers take half of all CPU before."""
 A_FILE: Final = 320_000
 PARTITIONS: Final = 2
 STATUSES: Final = ("new", "paid", "packed", "sent", "back")

@@ -20,6 +20,8 @@ from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 
 GROUP: Final = "kafka-s3-plain-reader"
+AT_ONCE: Final = {"fetch.queue.backoff.ms": "10"}
+"""A full queue is looked at again so soon. librdkafka waits a second, in which it is empty again: 100,000 records a second at best."""
 POLL_SECONDS: Final = 0.3
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 16 << 20
@@ -78,7 +80,7 @@ class PlainReader:
     def _messages(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[list[Message]]:
         """The records below `until`; the end of the partition ends them only if it lies there."""
         clients = self._brokers.clients
-        consumer = clients.consumer(GROUP)
+        consumer = clients.consumer(GROUP, AT_ONCE)
         try:
             consumer.assign([ClientTopicPartition(*topic_partition, start)])
             yield from _consumed(consumer, topic_partition, start, until=until, patience_s=clients.seconds)
