@@ -4,8 +4,9 @@ python -m tests.benchmarks.state_merges FOLDER [spread|recent] [none|deletion-ve
 
 Three Delta tables begin as copies of one of KAFKA_S3_BENCH_KEYS rows (10,000,000), ordered by their key in files of 320,000 rows, which the
 folder keeps for the next run. A sink commits changes of one key in a hundred a round: nine updates, a new key now and then, deletions. Each
-side then merges the same objects, in turns, and begins with the one that was second before; the first KAFKA_S3_BENCH_WARM_UPS rounds (8) do not
-count. `spread`: any key; `recent`: those of the newest fiftieth. At the end all tables must hold the same rows. Nothing here asserts a time.
+side then merges the same objects, in turns, and begins with the one that was second before; the first KAFKA_S3_BENCH_WARM_UPS rounds (8)
+do not count. `spread`: any key; `recent`: those of the newest fiftieth. At the end all tables must hold the same rows. Nothing here asserts
+a time.
 
 What was written by hand is what the docs of Spark and Delta show: the newest record a key by a window, `MERGE`, no memory of deletions.
 """
