@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 import typer
 from delta.tables import DeltaTable
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 from typer.testing import CliRunner
 
 from kafka_s3.cli.state import state
@@ -20,6 +23,7 @@ from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.followers.state import Transaction
 from kafka_s3.model.errors import TableRefused
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.spark import frames
 from kafka_s3.run.spark.state_tables import TableFormat, open_state_table
 from kafka_s3.spark import WantedRecords, records_of_entries
 from tests.services.state.spark_state_world import SparkStateWorld, run_at_random
@@ -216,3 +220,18 @@ def test_a_deletion_is_noted_once_though_its_key_has_become_wider(spark: SparkSe
     for _ in range(2):
         table.add(rows, Transaction("kafka-s3-state-orders-1", 5, ""))
     assert [tuple(row) for row in spark.table(f"{schema}.gone").collect()] == [(7, 1)]
+
+
+def test_rows_that_the_driver_holds_are_partitions_that_a_task_can_be_sent(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "A_PARTITION", 1 << 20)
+    texts = ["x" * 100_000] * 40 + ["y"] * 20_000  # all that is large comes together
+    frame = frames.frame_of(spark, pa.table({"text": texts}), StructType().add("text", "string"))
+    sizes = frame.groupBy(F.spark_partition_id()).agg(
+        F.count("*").alias("rows"), F.sum(F.length("text")).alias("bytes")
+    )
+    found = sizes.collect()
+    assert max(one["bytes"] for one in found) <= 1 << 20
+    assert (sum(one["rows"] for one in found), sum(one["bytes"] for one in found)) == (20_040, 4_020_000)
+    assert frames.frame_of(spark, pa.table({"text": pa.array([], "string")}), frame.schema).count() == 0
