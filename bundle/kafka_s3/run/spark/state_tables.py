@@ -215,7 +215,7 @@ class DeltaStateTable:
         within = (F.col(f"t.{quoted(key)}").between(*map(F.lit, ends)) for key, ends in bounds.items())
         on = reduce(lambda a, b: a & b, within, F.expr(same(keys)))
         merging = self.table.alias("t").merge(source.alias("s"), on)
-        if any(alterations(self.frame().schema, StructType([one for one in source.schema if one.name != "_deleted"]))):
+        if any(_lacking(self.frame().schema, source)):
             merging = merging.withSchemaEvolution()
         merging = merging.whenMatchedDelete(f"s._deleted AND {is_newer}")
         merging = merging.whenMatchedUpdate(f"NOT s._deleted AND {is_newer}", set=values)
@@ -346,9 +346,13 @@ class IcebergStateTable:
 
     def _add_columns(self, source: DataFrame) -> None:
         """The columns, members of structs and wider types that a source has and the table has not."""
-        wanted = StructType([one for one in source.schema if one.name != "_deleted"])
-        for change in alterations(self.frame().schema, wanted):
+        for change in _lacking(self.frame().schema, source):
             self.spark.sql(f"ALTER TABLE {self.name.sql} {change}")
+
+
+def _lacking(own: StructType, source: DataFrame) -> Iterator[str]:
+    """What `ALTER TABLE` has to do so that a table of columns `own` takes the rows of a source."""
+    return alterations(own, StructType([one for one in source.schema if one.name != "_deleted"]))
 
 
 def alterations(own: StructType, wanted: StructType, path: str = "") -> Iterator[str]:
