@@ -17,6 +17,7 @@ import pytest
 from tests.support.repository import ROOT
 
 PAGES = ("own-partitioners", "own-transforms", "own-formats")
+BY_DAY = "own-transforms"
 FILES = re.compile(r"^`([\w.]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 PROGRAMS = {
@@ -38,7 +39,9 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "PYTHONPATH": f"{ROOT / 'bundle'}{os.pathsep}{site}", "COLUMNS": "200"}
 
 
-@pytest.mark.parametrize("name", [PAGES[1], *(pytest.param(one, marks=pytest.mark.nightly) for one in PAGES[::2])])
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one == BY_DAY else pytest.mark.nightly) for one in PAGES]
+)
 def test_a_reader_who_follows_a_page_on_plugins_gets_what_it_says(name: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     work = tmp_path / "work"
