@@ -297,8 +297,15 @@ class _Headers(Mapping[str, str]):
         return len(self._found)
 
 
+class _Socket(socket.socket):
+    """libcurl takes a copy of its descriptor; this one is closed as soon as nobody holds it, and Python has nothing to warn of."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def _opened(_purpose: int, address: Any) -> Any:
     """A socket for an address that a name has led to; none for a cloud's metadata service."""
     if is_metadata_service(str(address.addr[0])):
         return pycurl.SOCKET_BAD
-    return socket.socket(address.family, address.socktype, address.protocol)
+    return _Socket(address.family, address.socktype, address.protocol)

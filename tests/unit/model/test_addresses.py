@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from typing import Any, NamedTuple
 
 import pycurl
@@ -121,6 +122,9 @@ class Place(NamedTuple):
 
 def test_libcurl_opens_no_socket_to_such_an_address() -> None:
     assert _opened(0, Place(socket.AF_INET, socket.SOCK_STREAM, 0, ("169.254.169.254", 80))) == pycurl.SOCKET_BAD
-    opened = _opened(0, Place(socket.AF_INET, socket.SOCK_STREAM, 0, ("10.0.0.1", 80)))
-    assert opened.fileno() >= 0
-    opened.close()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        opened = _opened(0, Place(socket.AF_INET, socket.SOCK_STREAM, 0, ("10.0.0.1", 80)))
+        assert opened.fileno() >= 0
+        del opened
+    assert not said, "each connection would leave a ResourceWarning"
