@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
@@ -41,6 +43,7 @@ from kafka_s3.run.spark.frames import frame_of
 from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.state_tables import (
+    PLACE,
     WIDENING,
     Bounds,
     StateTable,
@@ -119,12 +122,19 @@ class SparkStates:
             newest = _newest(found.coalesce(1), rules) if here else _newest(found, rules).persist()
         try:
             with spark_errors(stretch.topic):
-                living = newest if table is None else self._living(newest, table, rules, seen=found if here else newest)
+                living = newest
+                if table is not None:
+                    living = self._living(newest, table, rules, stretch, seen=found if here else newest)
                 keys = key_columns(rules)
                 bounded = [key for key in keys if isinstance(found.schema[key].dataType, BOUNDED)]
                 missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
-                frame, size = _here(living) if here else (living, None)
-                [seen] = frame.agg(*_counts(missing, bounded)).collect()
+                if here:
+                    rows = living.toArrow()
+                    frame, size = frame_of(self.spark, rows, living.schema), max(1, rows.nbytes)
+                    seen = _counted(rows, keys, bounded)
+                else:
+                    frame, size = living, None
+                    seen = frame.agg(*_counts(missing, bounded)).collect()[0].asDict()
             changes = Changes(stretch, seen["keys"], seen["deleted"], seen["keyless"], seen["example"] or "")
             bounds = {key: (seen[f"least {key}"], seen[f"greatest {key}"]) for key in bounded if changes.keys}
             self._kept[changes] = _Kept(frame.where(~missing) if changes.keyless else frame, bounds, size)
@@ -134,7 +144,9 @@ class SparkStates:
             if not here:
                 newest.unpersist()
 
-    def _living(self, newest: DataFrame, name: TableName, rules: StateRules, *, seen: DataFrame) -> DataFrame:
+    def _living(
+        self, newest: DataFrame, name: TableName, rules: StateRules, stretch: StateStretch, *, seen: DataFrame
+    ) -> DataFrame:
         """Without what is older than the noted deletion of its key. No record is older than the oldest of those seen."""
         with spark_errors(deletions_of(name)):
             deleted = self._table(deletions_of(name))
@@ -143,12 +155,9 @@ class SparkStates:
             deciding, keys = places(newest.columns), key_columns(rules)
             known = deleted.frame().select(*map(quoted, keys), *deciding).alias("d")
             first = deciding[0]
-            if isinstance(seen.schema[first].dataType, BOUNDED):
-                # older deletions matter not: their files need not be read
-                all_have = F.count(first) == F.count("*")
-                [earliest] = seen.agg(F.when(all_have, F.min(first)).alias("earliest")).collect()
-                if earliest["earliest"] is not None:
-                    known = known.where(F.col(quoted(first)) >= F.lit(earliest["earliest"]))
+            oldest = stretch.earliest if first == PLACE[0] else _least(seen, first)
+            if oldest is not None:  # older deletions matter not: their files need not be read
+                known = known.where(F.col(quoted(first)) >= F.lit(oldest))
             on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(newest.columns, than='d')}")
             return newest.alias("s").join(known, on, "left_anti")
 
@@ -168,7 +177,7 @@ class SparkStates:
                 table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
                 self._forgot_ms[beside] = now_ms
 
-    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
+    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> int | None:
         """One transaction of the table's."""
         with spark_errors(name):
             table = self._table(name)
@@ -176,7 +185,7 @@ class SparkStates:
                 raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
             kept = self._kept[changes]
             source = _fitted(kept.frame, table.frame().schema, name, rules.mode, table)
-            table.merge(source, key_columns(rules), transaction, kept.bounds, size=kept.size)
+            return table.merge(source, key_columns(rules), transaction, kept.bounds, size=kept.size)
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
         """Makes the tables of these changes alone, that of the deleted keys first. What a table is otherwise, it stays."""
@@ -290,6 +299,14 @@ def _newest(records: DataFrame, rules: StateRules) -> DataFrame:
     return ranked.where("_rank = 1").drop("_rank")
 
 
+def _least(records: DataFrame, column: str) -> Any:
+    """The least value of a column, None where a record has none, or its type has no bounds."""
+    if not isinstance(records.schema[column].dataType, BOUNDED):
+        return None
+    all_have = F.count(column) == F.count("*")
+    return records.agg(F.when(all_have, F.min(column))).collect()[0][0]
+
+
 def _counts(missing: Column, bounded: Sequence[str]) -> Iterator[Column]:
     """How many keys there are, how many of them deleted; records without a key, and where one is; the bounds of keys."""
     where = F.concat_ws(" ", F.lit("partition"), F.col("_kafka_partition"), F.lit("offset"), F.col("_offset"))
@@ -302,10 +319,21 @@ def _counts(missing: Column, bounded: Sequence[str]) -> Iterator[Column]:
         yield F.max(quoted(key)).alias(f"greatest {key}")
 
 
-def _here(frame: DataFrame) -> tuple[DataFrame, int]:
-    """The rows of a frame, as they are now, and their bytes."""
-    rows = frame.toArrow()
-    return frame_of(frame.sparkSession, rows, frame.schema), max(1, rows.nbytes)
+def _counted(rows: pa.Table, keys: Sequence[str], bounded: Sequence[str]) -> dict[str, Any]:
+    """What `_counts` asks, of rows that are here: a job less."""
+    missing = reduce(pc.or_, (pc.is_null(rows[key]) for key in keys))
+    known, keyless = rows.filter(pc.invert(missing)), rows.filter(missing)
+    example = keyless.slice(0, 1).select(["_kafka_partition", "_offset"]).to_pylist()
+    found: dict[str, Any] = {
+        "keys": known.num_rows,
+        "deleted": known.filter(known["_deleted"]).num_rows,
+        "keyless": keyless.num_rows,
+        "example": "".join(f"partition {one['_kafka_partition']} offset {one['_offset']}" for one in example),
+    }
+    for key in bounded:
+        ends = pc.min_max(known[key]).as_py()
+        found |= {f"least {key}": ends["min"], f"greatest {key}": ends["max"]}
+    return found
 
 
 def _path(path: Sequence[str]) -> str:

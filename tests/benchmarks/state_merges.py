@@ -8,11 +8,13 @@ side then merges the same objects, in turns, and begins with the one that was se
 do not count. `spread`: any key; `recent`: those of the newest fiftieth. At the end all tables must hold the same rows. Nothing here asserts
 a time.
 
-What was written by hand is what the docs of Spark and Delta show: the newest record a key by a window, `MERGE`, no memory of deletions.
+What was written by hand is what the docs of Spark and Delta show: the newest record a key by a window, `MERGE`, no memory of deletions. It
+reads the objects of the same S3 server by Hadoop's S3A, and is told which they are. delta-rs' side gets them by the sink's own client.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -39,7 +41,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.state import StateNote
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.timing import now_ms
-from kafka_s3.run.java.jars import spark_kafka_and_delta_jars
+from kafka_s3.run.java.jars import spark_jars, spark_kafka_and_delta_jars
 from kafka_s3.run.java.java import java_environment
 from kafka_s3.run.spark.session import DELTA
 from kafka_s3.run.wiring.bucket import store_options
@@ -63,6 +65,7 @@ PARTITIONS: Final = 2
 STATUSES: Final = ("new", "paid", "packed", "sent", "back")
 VALUES: Final = ("id", "status", "amount", "note", "at")
 SIDES: Final = ("ours", "by hand", "delta-rs")
+S3A: Final = "org.apache.hadoop:hadoop-aws:3.4.1"
 VECTORS: Final = "deletion-vectors"
 
 
@@ -77,13 +80,17 @@ def cpu_seconds() -> float:
     return sum(sum(one.cpu_times()[:4]) for one in (own, *own.children(recursive=True)))
 
 
-def session(folder: Path) -> SparkSession:
-    """A local Spark with Delta, as its users run it: none of the settings that make tests quick."""
+def session(folder: Path, objects: EmbeddedS3) -> SparkSession:
+    """A local Spark with Delta and S3A, as its users run it: none of the settings that make tests quick."""
     os.environ.update({**java_environment(), "PYSPARK_PYTHON": sys.executable})
     more = {**DELTA, "spark.databricks.delta.snapshotPartitions": "2", "spark.ui.showConsoleProgress": "false"}
     builder = SparkSession.builder.master("local[*]").appName("state merges").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.memory", "6g").config("spark.sql.shuffle.partitions", "8")
-    builder = builder.config("spark.jars", ",".join(map(str, spark_kafka_and_delta_jars())))
+    builder = builder.config("spark.jars", ",".join(map(str, [*spark_kafka_and_delta_jars(), *spark_jars([S3A])])))
+    builder = builder.config("spark.hadoop.fs.s3a.endpoint", objects.endpoint_url).config(
+        "spark.hadoop.fs.s3a.path.style.access", "true"
+    )
+    builder = builder.config("spark.hadoop.fs.s3a.endpoint.region", "us-east-1")
     builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).config("spark.log.level", "ERROR")
     return builder.config("spark.sql.session.timeZone", "UTC").config(map=more).getOrCreate()
 
@@ -206,8 +213,7 @@ class Merges:
 
     def by_hand(self, keys: list[str]) -> None:
         """What a user of Databricks writes."""
-        objects = ", ".join(f"'{self.traffic.objects.folder / BUCKET / key}'" for key in keys)
-        self.spark.read.parquet(*(one.strip("'") for one in objects.split(", "))).createOrReplaceTempView("changes")
+        self.spark.read.parquet(*(f"s3a://{BUCKET}/{key}" for key in keys)).createOrReplaceTempView("changes")
         wanted = ", ".join(VALUES)
         columns = ("_key", *VALUES, "_offset", "_kafka_partition")
         self.spark.sql(f"""
@@ -225,7 +231,7 @@ class Merges:
 
     def by_delta_rs(self, keys: list[str]) -> None:
         """The same by delta-rs, of whose merge the source is a table of Arrow's."""
-        read = [pq.read_table(self.traffic.objects.folder / BUCKET / key, partitioning=None) for key in keys]
+        read = [pq.read_table(io.BytesIO(self.traffic.store.get(key)), partitioning=None) for key in keys]
         rows = pa.concat_tables(read, promote_options="default")
         names = {"_key": "key", "_offset": "offset", "_kafka_partition": "partition"}
         kafka = {column: pc.struct_field(rows["_kafka"], name) for column, name in names.items()}
@@ -270,7 +276,7 @@ def main(folder: Path, *, recent: bool, vectors: bool) -> None:
     for name in ("run", "warehouse"):
         shutil.rmtree(folder / name, ignore_errors=True)
     with running_objects() as objects:  # before the JVM, whose workers get the credentials
-        spark = session(folder)
+        spark = session(folder, objects)
         base = make_base(spark, folder)
         traffic = Traffic(spark, objects, recent)
         merges = Merges(traffic, folder, base, vectors=vectors)

@@ -146,10 +146,12 @@ class MemoryStates:
             place = (at is not None, at or 0, kafka["offset"], kafka["partition"])
             if key not in newest or place > newest[key][0]:
                 newest[key] = place, any(row.get(mark.path[0]) == mark.text for mark in rules.deletes), row
-        known = {} if table is None else self.tables[str(table)].deleted
+        oldest = stretch.earliest if rules.order_by is None else 0
+        deleted = {} if table is None else self.tables[str(table)].deleted
+        known = {key: one for key, one in deleted.items() if one[0][2] >= oldest}
         newest = {key: one for key, one in newest.items() if one[1] or key not in known or one[0] > known[key][0]}
-        deleted = sum(one[1] for one in newest.values())
-        changes = Changes(stretch, len(newest), deleted, keyless, "partition 0 offset 0" if keyless else "")
+        gone = sum(one[1] for one in newest.values())
+        changes = Changes(stretch, len(newest), gone, keyless, "partition 0 offset 0" if keyless else "")
         self._changes[changes] = newest
         self.step("read")
         yield changes
@@ -178,9 +180,10 @@ class MemoryStates:
         table.deleted = kept
         self.step("after deletions")
 
-    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
+    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> int | None:
         self.step("before merge")
         table = self.tables[str(name)]
+        before, grown = len(table.rows), None
         if table.versions.get(transaction.app, -1) < transaction.version:
             for key, (place, deleted, row) in self._changes[changes].items():
                 if key in table.rows and place <= table.rows[key][0]:
@@ -190,7 +193,9 @@ class MemoryStates:
                 else:
                     table.rows[key] = place, row
             table.versions[transaction.app] = transaction.version
+            grown = len(table.rows) - before
         self.step("after merge")
+        return grown
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
         self.step("before replace")

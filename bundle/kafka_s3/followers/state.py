@@ -41,6 +41,8 @@ ABANDONED_MS: Final = 3_600_000
 """A rebuild that nobody has ended for so long may be begun again by a merge."""
 PATIENCE_MS: Final = 60_000
 """How long a table that could not be brought up to date is left alone."""
+COUNT_EVERY_MS: Final = 3_600_000
+"""How often a process has rows counted, which others may add and delete, too. In between merges say by how many a table grew."""
 TRIES: Final = 3
 """How often a merge is tried where another writer is in its way."""
 
@@ -71,11 +73,14 @@ class StateRules:
 
 @dataclass(frozen=True, slots=True)
 class StateStretch:
-    """The entries of a topic from version `first` to `last`, both included, whose changes are merged."""
+    """The entries of a topic from version `first` to `last`, both included, whose changes are merged. None has a smaller offset than the
+    `earliest`.
+    """
 
     topic: str
     first: int
     last: int
+    earliest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +132,9 @@ class StateTables(Protocol):
         """Notes the deleted keys of the changes, once, and forgets now and then those noted longer ago than deletions are remembered."""
         ...
 
-    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
-        """Changes the rows, unless the table has that version of the application, or a later one. Raises TableUnavailable where another
-        writer was in the way.
+    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> int | None:
+        """Changes the rows, unless the table has that version of the application, or a later one. Gives by how many rows the table grew,
+        None where that is not known. Raises TableUnavailable where another writer was in the way.
         """
         ...
 
@@ -256,6 +261,9 @@ class StateMerger:
     names: TableNames
     clock_ms: Callable[[], int]
     warn: Callable[[str], None]
+    _own: dict[str, StateNote] = field(default_factory=dict)
+    """By topic, the note that this process left after its last merge; none after one that was not noted."""
+    _counted_ms: dict[str, int] = field(default_factory=dict)
 
     def advance(self, topic: str, log: CommitLog) -> Advance:
         """Merges what came since the last time; makes the table where there is none. Raises TableError, StorageError, LogDamaged."""
@@ -276,19 +284,20 @@ class StateMerger:
             return Advance(topic, note.position, 0)
         if _erases(entries_between(log, note.position + 1, head), topic):
             return self.rebuild(topic, log)
-        first = self._first_to_read(topic, note.position + 1, head, log)
-        if first is None:
-            return Advance(topic, self._noted(topic, note, head, 0), 0)
-        return self._merge(topic, note, StateStretch(topic, first, head), log)
+        stretch = self._to_read(topic, note.position + 1, head, log)
+        if stretch is None:
+            return Advance(topic, self._noted(topic, note, head), 0)
+        return self._merge(topic, note, stretch, log)
 
     def rebuild(self, topic: str, log: CommitLog) -> Advance:
         """Rebuilds the table from the whole log, in one pass. Raises TableError, StorageError, LogDamaged."""
         name, head, now = self.names.of(topic), complete_through(log), self.clock_ms()
-        if not _has_records(StateStretch(topic, 0, head), log):
+        stretch = _stretch(topic, 0, head, log)
+        if stretch is None:
             return Advance(topic, head, 0, rebuilt=True)
         generation, topic_id = uuid.uuid4().hex[:8], log.state.topic_ids.get(topic, "")
         begun = StateNote("", str(name), self.rules.text, generation, -1, topic_id, now, rebuilding=True)
-        with self.tables.read_changes(StateStretch(topic, 0, head), self.rules) as changes:
+        with self.tables.read_changes(stretch, self.rules) as changes:
             self._check_keys(changes)
             before = self.notes.read(topic)
             self.notes.put(topic, begun)
@@ -300,7 +309,7 @@ class StateMerger:
         self._check_generation(topic, begun)
         table = self.tables.identity(name) or ""
         done = replace(begun, table=table, position=head, changed=changes.keys, rebuilding=False)
-        self.notes.put(topic, replace(done, merged_ms=self.clock_ms(), rows=self.tables.count(name)))
+        self.notes.put(topic, replace(done, merged_ms=self.clock_ms(), rows=changes.keys - changes.deleted))
         return Advance(topic, head, changes.keys, rebuilt=True)
 
     def _begin_again(self, note: StateNote, topic: str, log: CommitLog) -> Advance:
@@ -319,21 +328,22 @@ class StateMerger:
             since = note.since_ms if note.why else self.clock_ms()
             self.notes.put(topic, replace(note, why=why[:MOST_WHY], since_ms=since))
 
-    def _first_to_read(self, topic: str, first: int, last: int, log: CommitLog) -> int | None:
-        """From which entry records are merged, None where there are none.
+    def _to_read(self, topic: str, first: int, last: int, log: CommitLog) -> StateStretch | None:
+        """Whose records are merged for these entries, None where there are none.
 
-        It is the log's first where a compaction merged objects of these entries with older ones, and the originals are gone: what the
-        table has already is older than its rows, or the same.
+        It begins with the log's first entry where a compaction merged objects of these with older ones, and the originals are gone: what
+        the table has already is older than its rows, or the same.
         """
         try:
-            return first if _has_records(StateStretch(topic, first, last), log) else None
+            return _stretch(topic, first, last, log)
         except LogDamaged:
-            if not first or not _has_records(StateStretch(topic, 0, last), log):
+            whole = _stretch(topic, 0, last, log) if first else None
+            if whole is None:
                 raise
-            return 0
+            return whole
 
     def _merge(self, topic: str, note: StateNote, stretch: StateStretch, log: CommitLog) -> Advance:
-        name, now = self.names.of(topic), self.clock_ms()
+        name, now, own = self.names.of(topic), self.clock_ms(), self._own.pop(topic, None)
         with self.tables.read_changes(stretch, self.rules, table=name) as changes:
             self._check_keys(changes)
             app = f"{APP}-{log.paths.sink}-{note.generation}"
@@ -344,22 +354,28 @@ class StateMerger:
                 # a rebuild may have left out what was erased since it was read here
                 self._check_generation(topic, note)
                 try:
-                    self.tables.merge(name, changes, self.rules, transaction=transaction)
+                    grown = self.tables.merge(name, changes, self.rules, transaction=transaction)
                     break
                 except TableUnavailable:
                     if attempt == TRIES:
                         raise
-        return Advance(topic, self._noted(topic, note, stretch.last, changes.keys), changes.keys)
+        counted = own == note and now - self._counted_ms.get(topic, 0) < COUNT_EVERY_MS
+        rows = note.rows + grown if counted and note.rows is not None and grown is not None else None
+        return Advance(topic, self._noted(topic, note, stretch.last, changes.keys, rows), changes.keys)
 
-    def _noted(self, topic: str, before: StateNote, position: int, changed: int) -> int:
-        """Notes the new position, unless the table was rebuilt meanwhile."""
+    def _noted(self, topic: str, before: StateNote, position: int, changed: int = 0, rows: int | None = None) -> int:
+        """Notes the new position, unless the table was rebuilt meanwhile. Without `rows`, or where others noted any, they are counted."""
         now = self._check_generation(topic, before)
         position = max(position, now.position)
         if changed:
-            rows, merged = self.tables.count(self.names.of(topic)), self.clock_ms()
-            now = replace(now, before_ms=now.merged_ms, merged_ms=merged, changed=changed, rows=rows)
+            if rows is None or now != before:
+                rows, self._counted_ms[topic] = self.tables.count(self.names.of(topic)), self.clock_ms()
+            now = replace(now, before_ms=now.merged_ms, merged_ms=self.clock_ms(), changed=changed, rows=rows)
         if changed or now.why or position - now.position:
-            self.notes.put(topic, replace(now, position=position, why="", since_ms=0))
+            now = replace(now, position=position, why="", since_ms=0)
+            self.notes.put(topic, now)
+        if changed:
+            self._own[topic] = now
         return position
 
     def _check_generation(self, topic: str, before: StateNote) -> StateNote:
@@ -396,9 +412,10 @@ class StateMerger:
         )
 
 
-def _has_records(stretch: StateStretch, log: CommitLog) -> bool:
-    entries = entries_between(log, stretch.first, stretch.last)
-    return bool(committed_files(entries, stretch.topic, later=rewrites_behind(log, stretch.last)))
+def _stretch(topic: str, first: int, last: int, log: CommitLog) -> StateStretch | None:
+    """These entries, None where they have no records of the topic. Raises LogDamaged where originals that a rewrite replaced are gone."""
+    files = committed_files(entries_between(log, first, last), topic, later=rewrites_behind(log, last))
+    return StateStretch(topic, first, last, min(one.facts.first_offset for one in files)) if files else None
 
 
 def _erases(entries: Iterable[CommitEntry], topic: str) -> bool:

@@ -51,9 +51,10 @@ class Stepwise:
         self.tables.remember_deletions(name, changes, rules, transaction=transaction, now_ms=now_ms)
         self.step("after deletions")
 
-    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> None:
-        self.tables.merge(name, changes, rules, transaction=transaction)
+    def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> int | None:
+        grown = self.tables.merge(name, changes, rules, transaction=transaction)
         self.step("after merge")
+        return grown
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
         self.tables.replace(name, changes, rules, now_ms=now_ms, note=note)

@@ -20,13 +20,13 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.state import state
 from kafka_s3.connect.naming.table_names import TableName
-from kafka_s3.followers.state import Transaction
+from kafka_s3.followers.state import Changes, StateStretch, Transaction
 from kafka_s3.model.errors import TableRefused
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.spark import frames
 from kafka_s3.run.spark.state_tables import TableFormat, open_state_table
 from kafka_s3.spark import WantedRecords, records_of_entries
-from tests.services.state.spark_state_world import SparkStateWorld, run_at_random
+from tests.services.state.spark_state_world import PARTITIONS, SparkStateWorld, run_at_random
 from tests.support.state_world import KeyedRecord
 
 if TYPE_CHECKING:
@@ -116,6 +116,16 @@ def test_few_records_are_read_by_the_driver_and_are_the_same(
     assert here.schema == by_tasks.schema
     assert here.orderBy("id").collect() == by_tasks.orderBy("id").collect()
     assert here.count() == 4
+    world.add(PARTITIONS[0], None, b'{"id": 9}')
+    world.add(PARTITIONS[0], "1", None)
+    world.sink.poll_and_commit()
+    stretch = StateStretch("orders", 0, world.log().state.version)
+    found = []
+    for most in (10, 0):
+        monkeypatch.setattr("kafka_s3.spark.LOCAL_RECORDS", most)
+        with world.tables.read_changes(stretch, world.merger.rules) as changes:
+            found.append(changes)
+    assert found == [Changes(stretch, 4, 1, 1, "partition 0 offset 4")] * 2
 
 
 @pytest.mark.nightly

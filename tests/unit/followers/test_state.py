@@ -17,9 +17,10 @@ import pytest
 from rich.table import Table
 
 from kafka_s3.cli.status import states_detail, states_document
+from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.engine.log.rewrites import ask_for_rewrite
-from kafka_s3.followers.state import ABANDONED_MS, StateMerger, StateNote, state_notes
-from kafka_s3.model.errors import ConfigError, TableError, TableRefused, TableUnavailable
+from kafka_s3.followers.state import ABANDONED_MS, COUNT_EVERY_MS, StateMerger, StateNote, StateNotes, state_notes
+from kafka_s3.model.errors import ConfigError, StorageError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Observer
 from kafka_s3.ops.erasure.forgetting import Forgetting
@@ -417,6 +418,44 @@ def noted(world: StateWorld) -> StateNote:
     [found] = state_notes(world.store, state_paths(world.settings)).values()
     assert isinstance(found, StateNote)
     return found
+
+
+def test_rows_are_counted_where_the_merges_of_this_process_do_not_tell_how_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = StateWorld(**{"flush.size": "1"})
+    keeper, log = world.merger(), world.log()
+    counted: list[int] = []
+
+    def count(name: TableName) -> int:
+        counted.append(len(world.tables.tables[str(name)].rows))
+        return counted[-1]
+
+    monkeypatch.setattr(world.tables, "count", count)
+
+    def merged(*records: KeyedRecord, by: StateMerger = keeper) -> int | None:
+        world.take(*records)
+        log.load()
+        with suppress(StorageError):
+            by.advance("orders", log)
+        return noted(world).rows
+
+    assert (merged(record("a", 1), record("b", 2)), merged(record("a", 3)), counted) == (2, 2, [2])
+    assert (merged(record("c", 4)), merged(record("a", 5, deleted=True)), len(counted)) == (3, 2, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(StateNotes, "put", refuse)
+        assert merged(record("d", 6)) == 2, "merged, and not noted"
+    assert (merged(record("e", 7)), len(counted)) == (4, 2)
+    assert (merged(record("f", 8), by=world.merger()), len(counted)) == (5, 3)
+    assert (merged(record("g", 9)), len(counted)) == (6, 4), "another process had merged"
+    world.tables.tables["main.orders"].rows.pop("g")
+    assert (merged(record("h", 10)), len(counted)) == (7, 4), "somebody deletes a row"
+    world.now += COUNT_EVERY_MS
+    assert (merged(record("i", 11)), len(counted)) == (7, 5)
+
+
+def refuse(*_: object) -> None:
+    raise StorageError("The bucket is away.")
 
 
 def test_what_is_noted_says_keys_and_changes_a_minute_without_the_configuration() -> None:

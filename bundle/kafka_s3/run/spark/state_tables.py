@@ -84,10 +84,11 @@ class StateTable(Protocol):
 
     def merge(
         self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, size: int | None
-    ) -> None:
+    ) -> int | None:
         """Changes, deletes and adds rows, unless the table has that version of the application, or a later one. Columns may be new.
 
-        All keys of the source are within the bounds. One that has a size, in bytes, has the same rows whenever it is read.
+        All keys of the source are within the bounds. One that has a size, in bytes, has the same rows whenever it is read. Gives by
+        how many rows the table grew, None where the format does not say, or the table had that version.
         """
         ...
 
@@ -203,7 +204,7 @@ class DeltaStateTable:
 
     def merge(
         self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, size: int | None
-    ) -> None:
+    ) -> int | None:
         """Delta takes application, version and note of a merge from the session's settings, and skips files by the bounds of the keys.
 
         Compute that does not let them be set goes without: places decide.
@@ -228,7 +229,8 @@ class DeltaStateTable:
             f"{SETTING}commitInfo.userMetadata": transaction.note,
         }
         with session_settings(self.spark, wanted):
-            merging.execute()
+            counts = merging.execute().collect()
+        return counts[0]["num_inserted_rows"] - counts[0]["num_deleted_rows"] if counts else None
 
     def add(self, rows: DataFrame, transaction: Transaction) -> None:
         """See `StateTable`. A key or place that has become wider is cast: an append would refuse it, where a merge does not."""
@@ -275,10 +277,10 @@ class IcebergStateTable:
 
     def merge(
         self, source: DataFrame, keys: Sequence[str], transaction: Transaction, bounds: Bounds, *, size: int | None
-    ) -> None:
+    ) -> int | None:
         """By a statement, since Iceberg has no other way for rows that are deleted and changed together."""
         if self._has(transaction):
-            return
+            return None
         self._add_columns(source)
         own = [one for one in source.columns if one != "_deleted"]
         is_newer, columns = newer(source.columns), self.frame().columns
@@ -297,6 +299,7 @@ class IcebergStateTable:
         finally:
             self.spark.catalog.dropTempView(view)
         self._note(transaction)
+        return None
 
     def add(self, rows: DataFrame, transaction: Transaction) -> None:
         """See `StateTable`."""
