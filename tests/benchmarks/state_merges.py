@@ -9,7 +9,7 @@ do not count. `spread`: any key; `recent`: those of the newest fiftieth. At the 
 a time.
 
 What was written by hand is what the docs of Spark and Delta show: the newest record a key by a window, `MERGE`, no memory of deletions. It
-reads the objects of the same S3 server by Hadoop's S3A, and is told which they are. delta-rs' side gets them by the sink's own client.
+reads the objects of the same S3 server by their names with Hadoop's S3A. delta-rs' side gets them by the sink's own client.
 """
 
 from __future__ import annotations

@@ -54,8 +54,15 @@ def test_spark_ends_where_nothing_is_read_and_begins_again_with_the_next_records
 def children_of(sink: SinkProcess) -> list[psutil.Process]:
     """The processes that it has started and that still live."""
     assert sink.process is not None
-    found = psutil.Process(sink.process.pid).children(recursive=True)
-    return [one for one in found if one.status() != psutil.STATUS_ZOMBIE]
+    return [one for one in psutil.Process(sink.process.pid).children(recursive=True) if lives(one)]
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether it runs; it may be gone since it was seen."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_a_jvm_that_no_session_took_is_ended(spark: SparkSession) -> None:
