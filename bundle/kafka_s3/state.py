@@ -135,7 +135,9 @@ class SparkStates:
                 else:
                     frame, size = living, None
                     seen = frame.agg(*_counts(missing, bounded)).collect()[0].asDict()
-            changes = Changes(stretch, seen["keys"], seen["deleted"], seen["keyless"], seen["example"] or "")
+                # of those without a key the window has left one
+                keyless = found.where(missing).count() if seen["keyless"] else 0
+            changes = Changes(stretch, seen["keys"], seen["deleted"], keyless, seen["example"] or "")
             bounds = {key: (seen[f"least {key}"], seen[f"greatest {key}"]) for key in bounded if changes.keys}
             self._kept[changes] = _Kept(frame.where(~missing) if changes.keyless else frame, bounds, size)
             yield changes

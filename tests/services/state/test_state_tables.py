@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.spark import frames
 from kafka_s3.run.spark.state_tables import TableFormat, open_state_table
 from kafka_s3.spark import WantedRecords, records_of_entries
-from tests.services.state.spark_state_world import PARTITIONS, SparkStateWorld, run_at_random
+from tests.services.state.spark_state_world import PARTITIONS, SparkStateWorld, dying, run_at_random
+from tests.support.deaths import Died
 from tests.support.state_world import KeyedRecord
 
 if TYPE_CHECKING:
@@ -116,7 +118,8 @@ def test_few_records_are_read_by_the_driver_and_are_the_same(
     assert here.schema == by_tasks.schema
     assert here.orderBy("id").collect() == by_tasks.orderBy("id").collect()
     assert here.count() == 4
-    world.add(PARTITIONS[0], None, b'{"id": 9}')
+    for number in (8, 9, 10):
+        world.add(PARTITIONS[0], None, json.dumps({"id": number}).encode())
     world.add(PARTITIONS[0], "1", None)
     world.sink.poll_and_commit()
     stretch = StateStretch("orders", 0, world.log().state.version)
@@ -125,7 +128,7 @@ def test_few_records_are_read_by_the_driver_and_are_the_same(
         monkeypatch.setattr("kafka_s3.spark.LOCAL_RECORDS", most)
         with world.tables.read_changes(stretch, world.merger.rules) as changes:
             found.append(changes)
-    assert found == [Changes(stretch, 4, 1, 1, "partition 0 offset 4")] * 2
+    assert found == [Changes(stretch, 4, 1, 3, "partition 0 offset 6")] * 2
 
 
 @pytest.mark.nightly
@@ -142,6 +145,24 @@ def test_a_second_driver_with_an_older_view_changes_nothing(world_of: MakeWorld)
     world.merger.notes.put("orders", note)
     world.advance()
     assert world.rows() == {}
+
+
+@pytest.mark.nightly
+def test_what_another_driver_merged_before_it_died_is_among_the_rows_that_are_noted(world_of: MakeWorld) -> None:
+    world = world_of(**{"flush.size": "1"})
+    for number in range(2):
+        world.take(KeyedRecord(f"key{number}", 0, number, None, False))
+        world.advance()
+    world.take(KeyedRecord("last", 0, 2, None, False))
+    other = replace(world.merger, _own={}, _counted_ms={})
+    world.tables.step = dying("after merge")
+    with pytest.raises(Died):
+        other.advance("orders", world.log())
+    world.tables.step = dying("nowhere")
+    world.advance()
+    note = world.merger.notes.read("orders")
+    assert note is not None
+    assert note.rows == len(world.rows()) == 3
 
 
 @pytest.mark.nightly
