@@ -38,6 +38,14 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
     "--lang=en-US",
+    "--force-prefers-reduced-motion",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-extensions",
+    "--disable-sync",
+    "--no-first-run",
+    "--js-flags=--no-opt",
+    "--disable-features=Translate,OptimizationHints,MediaRouter",
 )
 PROBES = ("/_stcore/health", "/_stcore/host-config")
 """Streamlit finds its server by asking at every level of the address: the 404 of the deeper ones are its way, not ours."""

@@ -75,9 +75,8 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
         assert f"{name} = kafka_s3.cli." in entry_points
 
 
-@pytest.mark.parametrize(
-    ("name", "passed"), [("orders", 3), pytest.param("orders_table", 2, marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "passed"), [("orders", 3), ("orders_table", 2)])
 def test_the_examples_of_users_tests_run_with_the_plugin_of_the_wheel(
     python: Path, tmp_path: Path, name: str, passed: int
 ) -> None:

@@ -31,6 +31,7 @@ PAGES = {
     "": "Fleet", "overview": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout",
     "tables": "Tables", "commits": "Commits", "configuration": "Configuration",
 }  # fmt: skip
+BY_DAY = ("", "overview", "layout", "dead-letters")
 NAMELESS = """
 const shown = one => one.getClientRects().length > 0;
 const named = one => one.getAttribute('aria-label') || one.getAttribute('aria-labelledby') || one.title || one.innerText.trim()
@@ -91,7 +92,9 @@ def entries(real: tuple[Surroundings, str, dict[str, str]]) -> list[dict[str, An
     return here.bucket.entries(config["name"])
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [one if one in BY_DAY else pytest.param(one, marks=pytest.mark.nightly) for one in PAGES]
+)
 def test_every_page_opens_without_a_complaint_and_asks_nobody_but_its_server(browser: Browser, page: str) -> None:
     hosts(browser)
     more = {"dead-letters": {"letters": "true"}, "commits": {"entry": "2"}}.get(page, {})
@@ -202,10 +205,7 @@ def test_the_export_holds_every_letter_and_no_formula(browser: Browser) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        page if page in ("overview", "layout", "dead-letters") else pytest.param(page, marks=pytest.mark.nightly)
-        for page in PAGES
-    ],
+    [page if page in BY_DAY[1:] else pytest.param(page, marks=pytest.mark.nightly) for page in PAGES],
 )
 def test_every_page_fits_a_phone(browser: Browser, page: str) -> None:
     browser.screen(390, 844, phone="yes")
@@ -243,6 +243,7 @@ def test_new_commits_appear_without_the_page_being_drawn_again(
     assert browser.troubles() == []
 
 
+@pytest.mark.nightly
 def test_dragging_over_a_chart_sets_the_range_of_the_page(
     browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
 ) -> None:

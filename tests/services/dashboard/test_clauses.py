@@ -260,6 +260,7 @@ def test_directories_of_tenants_are_no_times(browser: Browser) -> None:
     browser.until(lambda: bool(browser.grid("Files of this directory, newest first")), what="its files")
 
 
+@pytest.mark.nightly
 def test_the_largest_of_many_directories_comes_first_though_others_are_cut(browser: Browser) -> None:
     visit(browser, "layout", "wide", at="orders")
     browser.until(lambda: bool(browser.grid("Directories of this level")), what="the directories")
@@ -337,7 +338,7 @@ def test_a_lag_in_time_is_in_hours_and_minutes(browser: Browser) -> None:
     assert re.fullmatch(r"(\d+ d )?\d+ h( \d+ min)?|\d+ d", rows[0]["Lag, time"])
 
 
-@pytest.mark.parametrize("width", [1920, 1280, 390])
+@pytest.mark.parametrize("width", [*(pytest.param(n, marks=pytest.mark.nightly) for n in (1920, 1280)), 390])
 def test_tiles_wrap_evenly(browser: Browser, width: int) -> None:
     browser.screen(width, 1000)
     try:
@@ -349,6 +350,7 @@ def test_tiles_wrap_evenly(browser: Browser, width: int) -> None:
         browser.screen(1360, 1000)
 
 
+@pytest.mark.nightly
 def test_the_map_of_a_year_fits_a_screen(browser: Browser) -> None:
     visit(browser, "layout", "year")
     browser.until(lambda: "Colour by" in browser.text(), what="the map")

@@ -135,6 +135,7 @@ def test_names_and_reasons_of_strangers_stay_text(browser: Any) -> None:
     assert browser.find(".fleet img, .fleet .row b") == []
 
 
+@pytest.mark.nightly
 def test_charts_mark_when_the_state_changed(browser: Any) -> None:
     browser.screen(1366, 900)
     browser.visit("overview", sink="sessions", refresh="off")

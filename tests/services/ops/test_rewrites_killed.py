@@ -121,6 +121,7 @@ def scene(
     scene.driver.__exit__()  # the last one, if a check failed before its end
 
 
+@pytest.mark.nightly  # by day the schedules of tests/unit/engine/loop kill them at every step
 def test_killed_drivers_compactions_and_erasures_lose_nothing_double_nothing_and_leave_nothing(scene: Scene) -> None:
     forget = ("forget", "--where", f"who = {FORGOTTEN}", "--yes")
     for number in range(ROUNDS):
