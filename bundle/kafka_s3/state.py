@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -68,6 +68,8 @@ DELETIONS: Final = "__deleted"
 BUCKETS: Final = 256
 BOUNDED: Final = (StringType, LongType, IntegerType)
 """Of these the least and the greatest value are the same in a condition: a time without a zone, or of an hour that comes twice, is not."""
+HELD_BYTES: Final = 4 << 20
+"""Of so many bytes at most, the deletions that a table's next merge may need are held."""
 FORGET_EVERY_MS: Final = 3_600_000
 """So often at most, or as often as they are old, each process looks for old deletions: a statement of its own."""
 
@@ -83,11 +85,33 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The newest record of each key. `size`: so many bytes, where the rows are here, so that reading them again is no work; else None."""
+    """The newest record of each key; the `rows`, where they are here, so that reading them again is no work."""
 
     frame: DataFrame
     bounds: Bounds
-    size: int | None
+    rows: pa.Table | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The deletions that are noted of a table, from an offset on."""
+
+    first: int
+    rows: pa.Table
+    schema: StructType
+
+    def frame(self, spark: SparkSession, first: int) -> DataFrame | None:
+        """Those from a later offset on, None where there are none."""
+        rows = self.rows.filter(pc.field(PLACE[0]) >= first)
+        return spark.createDataFrame(rows, self.schema) if rows.num_rows else None
+
+    def more(self, changes: pa.Table) -> _Held | None:
+        """With the deleted keys among the changes. None where these are too many, or their types others."""
+        rows = changes.filter(changes["_deleted"]).select(self.rows.column_names)
+        both = self.rows.nbytes + rows.nbytes
+        if rows.schema.types != self.rows.schema.types or both > HELD_BYTES:
+            return None
+        return replace(self, rows=pa.concat_tables([self.rows, rows.cast(self.rows.schema)]))
 
 
 @dataclass(slots=True)
@@ -98,6 +122,7 @@ class SparkStates:
     location: SinkLocation
     format: TableFormat = TableFormat.DELTA
     _kept: dict[Changes, _Kept] = field(default_factory=dict)
+    _held: dict[TableName, _Held] = field(default_factory=dict)
     _forgot_ms: dict[TableName, int] = field(default_factory=dict)
 
     def identity(self, name: TableName) -> str | None:
@@ -114,7 +139,7 @@ class SparkStates:
 
     @contextmanager
     def read_changes(
-        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None
+        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None, alone: bool = False
     ) -> Iterator[Changes]:
         """See `StateTables`. They are kept while the body runs: by Spark's cache, where they are many."""
         with spark_errors(stretch.topic):
@@ -124,50 +149,67 @@ class SparkStates:
             with spark_errors(stretch.topic):
                 living = newest
                 if table is not None:
-                    living = self._living(newest, table, rules, stretch, seen=found if here else newest)
+                    first = stretch.earliest if rules.order_by is None else _least(found if here else newest, "_order")
+                    hold = here and alone and rules.order_by is None
+                    living = self._living(newest, table, rules, first, hold=hold)
                 keys = key_columns(rules)
                 bounded = [key for key in keys if isinstance(found.schema[key].dataType, BOUNDED)]
                 missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
                 if here:
                     rows = living.toArrow()
-                    frame, size = frame_of(self.spark, rows, living.schema), max(1, rows.nbytes)
+                    frame = frame_of(self.spark, rows, living.schema)
                     seen = _counted(rows, keys, bounded)
                 else:
-                    frame, size = living, None
+                    frame, rows = living, None
                     seen = frame.agg(*_counts(missing, bounded)).collect()[0].asDict()
                 # of those without a key the window has left one
                 keyless = found.where(missing).count() if seen["keyless"] else 0
             changes = Changes(stretch, seen["keys"], seen["deleted"], keyless, seen["example"] or "")
             bounds = {key: (seen[f"least {key}"], seen[f"greatest {key}"]) for key in bounded if changes.keys}
-            self._kept[changes] = _Kept(frame.where(~missing) if changes.keyless else frame, bounds, size)
+            self._kept[changes] = _Kept(frame.where(~missing) if changes.keyless else frame, bounds, rows)
             yield changes
         finally:
             self._kept = {one: kept for one, kept in self._kept.items() if one.stretch != stretch}
             if not here:
                 newest.unpersist()
 
-    def _living(
-        self, newest: DataFrame, name: TableName, rules: StateRules, stretch: StateStretch, *, seen: DataFrame
-    ) -> DataFrame:
-        """Without what is older than the noted deletion of its key. No record is older than the oldest of those seen."""
-        with spark_errors(deletions_of(name)):
-            deleted = self._table(deletions_of(name))
-            if deleted is None:
+    def _living(self, newest: DataFrame, name: TableName, rules: StateRules, first: Any, *, hold: bool) -> DataFrame:
+        """Without what is older than the noted deletion of its key. No record is before `first`, where that is known."""
+        beside, keys = deletions_of(name), key_columns(rules)
+        with spark_errors(beside):
+            known = self._noted(beside, keys, places(newest.columns), first, hold=hold)
+            if known is None:
                 return newest
-            deciding, keys = places(newest.columns), key_columns(rules)
-            known = deleted.frame().select(*map(quoted, keys), *deciding).alias("d")
-            first = deciding[0]
-            oldest = stretch.earliest if first == PLACE[0] else _least(seen, first)
-            if oldest is not None:  # older deletions matter not: their files need not be read
-                known = known.where(F.col(quoted(first)) >= F.lit(oldest))
             on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(newest.columns, than='d')}")
-            return newest.alias("s").join(known, on, "left_anti")
+            return newest.alias("s").join(known.alias("d"), on, "left_anti")
+
+    def _noted(
+        self, beside: TableName, keys: Sequence[str], deciding: Sequence[str], first: Any, *, hold: bool
+    ) -> DataFrame | None:
+        """The deletions of a table that are not before `first`, None where there are none. With `hold`, they are held from one merge to the
+        next, for which nobody else may note any meanwhile: a look into their table is a tenth of a merge.
+        """
+        held = self._held.pop(beside, None)
+        if not hold or held is None or held.first > first:
+            table = self._table(beside)
+            if table is None:
+                return None
+            known = table.frame().select(*map(quoted, keys), *deciding)
+            if first is not None:  # older deletions matter not: their files need not be read
+                known = known.where(F.col(deciding[0]) >= F.lit(first))
+            size = F.sum(F.octet_length(F.to_json(F.struct("*"))))
+            if not hold or (known.agg(size).collect()[0][0] or 0) > HELD_BYTES:
+                return known
+            held = _Held(first, known.toArrow(), known.schema)
+        self._held[beside] = held
+        return held.frame(self.spark, first)
 
     def remember_deletions(
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
     ) -> None:
         """Notes the deleted keys of the changes; forgets, now and then, old ones."""
-        beside = deletions_of(name)
+        beside, rows = deletions_of(name), self._kept[changes].rows
+        held = self._held.pop(beside, None)
         with spark_errors(beside):
             frame = self._deleted(changes, rules, now_ms)
             table = self._table(beside)
@@ -178,6 +220,9 @@ class SparkStates:
             if now_ms - self._forgot_ms.get(beside, 0) >= min(FORGET_EVERY_MS, rules.retention_ms):
                 table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
                 self._forgot_ms[beside] = now_ms
+        held = None if held is None or rows is None else held.more(rows)
+        if held is not None:
+            self._held[beside] = held
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> int | None:
         """One transaction of the table's."""
@@ -187,7 +232,8 @@ class SparkStates:
                 raise TableUnavailable(f"{name} is gone; it is rebuilt from the whole log with the next merge.")
             kept = self._kept[changes]
             source = _fitted(kept.frame, table.frame().schema, name, rules.mode, table)
-            return table.merge(source, key_columns(rules), transaction, kept.bounds, size=kept.size)
+            size = None if kept.rows is None else max(1, kept.rows.nbytes)
+            return table.merge(source, key_columns(rules), transaction, kept.bounds, size=size)
 
     def replace(self, name: TableName, changes: Changes, rules: StateRules, *, now_ms: int, note: str) -> None:
         """Makes the tables of these changes alone, that of the deleted keys first. What a table is otherwise, it stays."""

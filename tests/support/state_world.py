@@ -114,12 +114,19 @@ _ids = itertools.count()
 
 @dataclass
 class MemoryStates:
-    """The tables by name. `step` is called around each, with what is done, and may die or do something else in between."""
+    """The tables by name, and the deletions that one driver holds: from which offset on, and those. `step` is called around each, with what
+    is done, and may die or do something else in between.
+    """
 
     log: Callable[[], CommitLog]
     step: Callable[[str], None] = lambda _: None
     tables: dict[str, MemoryStateTable] = field(default_factory=dict)
+    held: dict[str, tuple[int, dict[str, tuple[Place, int]]]] = field(default_factory=dict)
     _changes: dict[Changes, dict[str, tuple[Place, bool, dict[str, Any]]]] = field(default_factory=dict)
+
+    def beside(self) -> MemoryStates:
+        """The same tables, as another driver has them."""
+        return MemoryStates(self.log, lambda at: self.step(at), self.tables)
 
     def identity(self, name: TableName) -> str | None:
         found = self.tables.get(str(name))
@@ -133,7 +140,7 @@ class MemoryStates:
 
     @contextmanager
     def read_changes(
-        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None
+        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None, alone: bool = False
     ) -> Iterator[Changes]:
         newest: dict[str, tuple[Place, bool, dict[str, Any]]] = {}
         keyless = 0
@@ -147,7 +154,7 @@ class MemoryStates:
             if key not in newest or place > newest[key][0]:
                 newest[key] = place, any(row.get(mark.path[0]) == mark.text for mark in rules.deletes), row
         oldest = stretch.earliest if rules.order_by is None else 0
-        deleted = {} if table is None else self.tables[str(table)].deleted
+        deleted = {} if table is None else self._noted(str(table), oldest, alone=alone)
         known = {key: one for key, one in deleted.items() if one[0][2] >= oldest}
         newest = {key: one for key, one in newest.items() if one[1] or key not in known or one[0] > known[key][0]}
         gone = sum(one[1] for one in newest.values())
@@ -155,6 +162,13 @@ class MemoryStates:
         self._changes[changes] = newest
         self.step("read")
         yield changes
+
+    def _noted(self, name: str, oldest: int, *, alone: bool) -> dict[str, tuple[Place, int]]:
+        first, held = self.held.pop(name, (oldest + 1, {}))
+        if not alone or first > oldest:
+            first, held = oldest, dict(self.tables[name].deleted)
+        self.held[name] = first, held
+        return held
 
     def _rows(self, stretch: StateStretch) -> Iterator[dict[str, Any]]:
         log = self.log()
@@ -169,13 +183,13 @@ class MemoryStates:
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
     ) -> None:
         self.step("before deletions")
-        table = self.tables[str(name)]
-        if table.noted.get(transaction.app, -1) >= transaction.version:
-            return
-        table.noted[transaction.app] = transaction.version
-        for key, (place, deleted, _) in self._changes[changes].items():
-            if deleted and (key not in table.deleted or place > table.deleted[key][0]):
-                table.deleted[key] = place, now_ms
+        table, (_, held) = self.tables[str(name)], self.held[str(name)]
+        known = table.noted.get(transaction.app, -1) >= transaction.version
+        table.noted[transaction.app] = max(transaction.version, table.noted.get(transaction.app, -1))
+        for deletions in (held,) if known else (held, table.deleted):
+            for key, (place, deleted, _) in self._changes[changes].items():
+                if deleted and (key not in deletions or place > deletions[key][0]):
+                    deletions[key] = place, now_ms
         kept = {key: one for key, one in table.deleted.items() if one[1] >= now_ms - rules.retention_ms}
         table.deleted = kept
         self.step("after deletions")

@@ -119,10 +119,10 @@ class StateTables(Protocol):
         ...
 
     def read_changes(
-        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None
+        self, stretch: StateStretch, rules: StateRules, *, table: TableName | None = None, alone: bool = False
     ) -> AbstractContextManager[Changes]:
         """The newest record of each key of a stretch, which the other calls then take. Given a table, without what is older than the
-        deletion that is noted there of its key.
+        deletion that is noted there of its key. `alone`: nobody else has merged anything since these tables were last called.
         """
         ...
 
@@ -262,7 +262,7 @@ class StateMerger:
     clock_ms: Callable[[], int]
     warn: Callable[[str], None]
     _own: dict[str, StateNote] = field(default_factory=dict)
-    """By topic, the note that this process left after its last merge; none after one that was not noted."""
+    """By topic, the note that this process left after its last merge; none after one that was not noted, or beside that of others."""
     _counted_ms: dict[str, int] = field(default_factory=dict)
 
     def advance(self, topic: str, log: CommitLog) -> Advance:
@@ -282,12 +282,13 @@ class StateMerger:
         self._check(note, topic, log)
         if head <= note.position:
             return Advance(topic, note.position, 0)
+        alone = self._own.pop(topic, None) == note
         if _erases(entries_between(log, note.position + 1, head), topic):
             return self.rebuild(topic, log)
         stretch = self._to_read(topic, note.position + 1, head, log)
         if stretch is None:
-            return Advance(topic, self._noted(topic, note, head), 0)
-        return self._merge(topic, note, stretch, log)
+            return Advance(topic, self._noted(topic, note, head, alone=alone), 0)
+        return self._merge(topic, note, stretch, log, alone=alone)
 
     def rebuild(self, topic: str, log: CommitLog) -> Advance:
         """Rebuilds the table from the whole log, in one pass. Raises TableError, StorageError, LogDamaged."""
@@ -342,9 +343,9 @@ class StateMerger:
                 raise
             return whole
 
-    def _merge(self, topic: str, note: StateNote, stretch: StateStretch, log: CommitLog) -> Advance:
-        name, now, own = self.names.of(topic), self.clock_ms(), self._own.pop(topic, None)
-        with self.tables.read_changes(stretch, self.rules, table=name) as changes:
+    def _merge(self, topic: str, note: StateNote, stretch: StateStretch, log: CommitLog, *, alone: bool) -> Advance:
+        name, now = self.names.of(topic), self.clock_ms()
+        with self.tables.read_changes(stretch, self.rules, table=name, alone=alone) as changes:
             self._check_keys(changes)
             app = f"{APP}-{log.paths.sink}-{note.generation}"
             transaction = Transaction(app, stretch.last, self._history(log, changes))
@@ -359,22 +360,25 @@ class StateMerger:
                 except TableUnavailable:
                     if attempt == TRIES:
                         raise
-        counted = own == note and now - self._counted_ms.get(topic, 0) < COUNT_EVERY_MS
+        counted = alone and now - self._counted_ms.get(topic, 0) < COUNT_EVERY_MS
         rows = note.rows + grown if counted and note.rows is not None and grown is not None else None
-        return Advance(topic, self._noted(topic, note, stretch.last, changes.keys, rows), changes.keys)
+        position = self._noted(topic, note, stretch.last, alone=True, changed=changes.keys, rows=rows)
+        return Advance(topic, position, changes.keys)
 
-    def _noted(self, topic: str, before: StateNote, position: int, changed: int = 0, rows: int | None = None) -> int:
+    def _noted(
+        self, topic: str, before: StateNote, position: int, *, alone: bool, changed: int = 0, rows: int | None = None
+    ) -> int:
         """Notes the new position, unless the table was rebuilt meanwhile. Without `rows`, or where others noted any, they are counted."""
         now = self._check_generation(topic, before)
-        position = max(position, now.position)
+        alone, position = alone and now == before, max(position, now.position)
         if changed:
-            if rows is None or now != before:
+            if rows is None or not alone:
                 rows, self._counted_ms[topic] = self.tables.count(self.names.of(topic)), self.clock_ms()
             now = replace(now, before_ms=now.merged_ms, merged_ms=self.clock_ms(), changed=changed, rows=rows)
         if changed or now.why or position - now.position:
             now = replace(now, position=position, why="", since_ms=0)
             self.notes.put(topic, now)
-        if changed:
+        if alone:
             self._own[topic] = now
         return position
 

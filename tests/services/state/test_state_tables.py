@@ -27,6 +27,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.spark import frames
 from kafka_s3.run.spark.state_tables import TableFormat, open_state_table
 from kafka_s3.spark import WantedRecords, records_of_entries
+from kafka_s3.state import DELETIONS, SparkStates
 from tests.services.state.spark_state_world import PARTITIONS, SparkStateWorld, dying, run_at_random
 from tests.support.deaths import Died
 from tests.support.state_world import KeyedRecord
@@ -53,7 +54,8 @@ def world_of(s3: EmbeddedS3, bucket: str, spark: SparkSession, schema: str) -> M
     return lambda **config: SparkStateWorld(s3.endpoint_url, bucket, spark, schema, **config)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=() if n < 1 else pytest.mark.nightly) for n in range(20)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(20))
 def test_a_table_holds_the_newest_value_of_every_key(world_of: MakeWorld, seed: int) -> None:
     world = run_at_random(world_of, seed)
     assert world.rows() == world.committed()
@@ -145,6 +147,38 @@ def test_a_second_driver_with_an_older_view_changes_nothing(world_of: MakeWorld)
     world.merger.notes.put("orders", note)
     world.advance()
     assert world.rows() == {}
+
+
+def test_deletions_are_looked_up_again_where_another_driver_has_merged(
+    world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of(**{"flush.size": "1"})
+
+    def merge(*records: KeyedRecord) -> list[str]:
+        """Merges them; gives the tables that were looked into."""
+        world.take(*records)
+        looked: list[str] = []
+        tables = world.tables.tables
+        monkeypatch.setattr(
+            type(tables), "_table", lambda self, name: looked.append(name.parts[-1]) or table(self, name)
+        )
+        world.advance()
+        return [one for one in looked if one.endswith(DELETIONS)]
+
+    table = SparkStates._table
+    fill = [KeyedRecord(f"fill{n}", 1, n, None, False) for n in range(3)]  # offsets of partition 1 are greater
+    merge(KeyedRecord("a", 0, 0, None, False), *fill)
+    for number in range(2):
+        merge(KeyedRecord("b", 0, 1 + number, None, False))
+    merge(KeyedRecord("a", 1, 3, None, True))
+    assert merge(KeyedRecord("a", 0, 4, None, False)) == []
+    assert set(world.rows()) == {"b", "fill0", "fill1", "fill2"}
+    world.use(1)
+    merge(KeyedRecord("b", 1, 5, None, True))
+    world.use(0)
+    assert merge(KeyedRecord("b", 0, 6, None, False)) != []
+    assert world.rows() == world.committed()
+    assert set(world.rows()) == {"fill0", "fill1", "fill2"}
 
 
 @pytest.mark.nightly
