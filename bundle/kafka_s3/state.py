@@ -39,7 +39,7 @@ from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, compare_colu
 from kafka_s3.followers.state import REBUILD, Changes, StateMerger, StateRules, StateStretch, Transaction
 from kafka_s3.model.errors import ConfigError, Problem, TableRefused, TableUnavailable
 from kafka_s3.model.timing import now_ms
-from kafka_s3.run.spark.frames import frame_of
+from kafka_s3.run.spark.frames import few_rows, frame_of
 from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.state_tables import (
@@ -94,24 +94,30 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The deletions that are noted of a table, from an offset on."""
+    """The deletions of a table from an offset on, those among them that wait to be noted, and the columns that both have."""
 
     first: int
     rows: pa.Table
+    waiting: pa.Table
     schema: StructType
 
     def frame(self, spark: SparkSession, first: int) -> DataFrame | None:
         """Those from a later offset on, None where there are none."""
         rows = self.rows.filter(pc.field(PLACE[0]) >= first)
-        return spark.createDataFrame(rows, self.schema) if rows.num_rows else None
+        return few_rows(spark, rows, self.schema) if rows.num_rows else None
 
     def more(self, changes: pa.Table) -> _Held | None:
-        """With the deleted keys among the changes. None where these are too many, or their types others."""
+        """With the deleted keys among the changes, which wait. None where there are too many then, or their types are others."""
         rows = changes.filter(changes["_deleted"]).select(self.rows.column_names)
-        both = self.rows.nbytes + rows.nbytes
-        if rows.schema.types != self.rows.schema.types or both > HELD_BYTES:
+        if rows.schema.types != self.rows.schema.types or self.rows.nbytes + rows.nbytes > HELD_BYTES:
             return None
-        return replace(self, rows=pa.concat_tables([self.rows, rows.cast(self.rows.schema)]))
+        rows = rows.cast(self.rows.schema)
+        waiting = pa.concat_tables([self.waiting, rows])
+        return replace(self, rows=pa.concat_tables([self.rows, rows]), waiting=waiting)
+
+    def noted(self) -> _Held:
+        """Once none of them waits any more."""
+        return replace(self, waiting=self.waiting.slice(0, 0))
 
 
 @dataclass(slots=True)
@@ -150,8 +156,7 @@ class SparkStates:
                 living = newest
                 if table is not None:
                     first = stretch.earliest if rules.order_by is None else _least(found if here else newest, "_order")
-                    hold = here and alone and rules.order_by is None
-                    living = self._living(newest, table, rules, first, hold=hold)
+                    living = self._living(newest, table, rules, first, here=here, alone=alone)
                 keys = key_columns(rules)
                 bounded = [key for key in keys if isinstance(found.schema[key].dataType, BOUNDED)]
                 missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
@@ -166,48 +171,67 @@ class SparkStates:
                 keyless = found.where(missing).count() if seen["keyless"] else 0
             changes = Changes(stretch, seen["keys"], seen["deleted"], keyless, seen["example"] or "")
             bounds = {key: (seen[f"least {key}"], seen[f"greatest {key}"]) for key in bounded if changes.keys}
-            self._kept[changes] = _Kept(frame.where(~missing) if changes.keyless else frame, bounds, rows)
+            if changes.keyless:
+                frame, rows = frame.where(~missing), None if rows is None else _with_keys(rows, keys)
+            self._kept[changes] = _Kept(frame, bounds, rows)
             yield changes
         finally:
             self._kept = {one: kept for one, kept in self._kept.items() if one.stretch != stretch}
             if not here:
                 newest.unpersist()
 
-    def _living(self, newest: DataFrame, name: TableName, rules: StateRules, first: Any, *, hold: bool) -> DataFrame:
-        """Without what is older than the noted deletion of its key. No record is before `first`, where that is known."""
+    def _living(
+        self, newest: DataFrame, name: TableName, rules: StateRules, first: Any, *, here: bool, alone: bool
+    ) -> DataFrame:
+        """Without what is older than the deletion of its key. No record is before `first`, where that is known."""
         beside, keys = deletions_of(name), key_columns(rules)
         with spark_errors(beside):
-            known = self._noted(beside, keys, places(newest.columns), first, hold=hold)
+            if not alone:
+                self._held.pop(beside, None)
+            known = self._known(beside, rules, places(newest.columns), first, hold=here and alone)
             if known is None:
                 return newest
             on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(newest.columns, than='d')}")
             return newest.alias("s").join(known.alias("d"), on, "left_anti")
 
-    def _noted(
-        self, beside: TableName, keys: Sequence[str], deciding: Sequence[str], first: Any, *, hold: bool
+    def _known(
+        self, beside: TableName, rules: StateRules, deciding: Sequence[str], first: Any, *, hold: bool
     ) -> DataFrame | None:
-        """The deletions of a table that are not before `first`, None where there are none. With `hold`, they are held from one merge to the
-        next, for which nobody else may note any meanwhile: a look into their table is a tenth of a merge.
+        """The deletions that are not before `first`: those noted in the table, and those that wait. None where there are none.
+
+        With `hold` they are held from one merge to the next where offsets decide: a look into their table is a tenth of a merge.
         """
-        held = self._held.pop(beside, None)
-        if not hold or held is None or held.first > first:
-            table = self._table(beside)
-            if table is None:
-                return None
-            known = table.frame().select(*map(quoted, keys), *deciding)
-            if first is not None:  # older deletions matter not: their files need not be read
-                known = known.where(F.col(deciding[0]) >= F.lit(first))
-            size = F.sum(F.octet_length(F.to_json(F.struct("*"))))
-            if not hold or (known.agg(size).collect()[0][0] or 0) > HELD_BYTES:
-                return known
-            held = _Held(first, known.toArrow(), known.schema)
-        self._held[beside] = held
-        return held.frame(self.spark, first)
+        held = self._held.get(beside)
+        if held is not None and held.first <= first:
+            return held.frame(self.spark, first)
+        table = self._table(beside)
+        if table is None:
+            return None
+        known = table.frame().select(*map(quoted, key_columns(rules)), *deciding)
+        if first is not None:  # older deletions matter not: their files need not be read
+            known = known.where(F.col(deciding[0]) >= F.lit(first))
+        if hold and rules.order_by is None:
+            size = known.agg(F.sum(F.octet_length(F.to_json(F.struct("*"))))).collect()[0][0] or 0
+            if size <= HELD_BYTES:
+                noted = known.toArrow()
+                waiting = noted.slice(0, 0) if held is None else held.waiting
+                rows = pa.concat_tables([noted, waiting.cast(noted.schema)])
+                self._held[beside] = held = _Held(first, rows, waiting, known.schema)
+                return held.frame(self.spark, first)
+        return known if held is None else known.union(few_rows(self.spark, held.waiting, held.schema))
+
+    def hold_deletions(self, name: TableName, changes: Changes) -> bool:
+        """See `StateTables`."""
+        held, rows = self._held.get(deletions_of(name)), self._kept[changes].rows
+        more = None if held is None or rows is None else held.more(rows)
+        if more is not None:
+            self._held[deletions_of(name)] = more
+        return more is not None
 
     def remember_deletions(
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
     ) -> None:
-        """Notes the deleted keys of the changes; forgets, now and then, old ones."""
+        """Notes the deleted keys of the changes and those that wait; forgets, now and then, old ones."""
         beside, rows = deletions_of(name), self._kept[changes].rows
         held = self._held.pop(beside, None)
         with spark_errors(beside):
@@ -216,13 +240,16 @@ class SparkStates:
             if table is None:
                 create_state_table(self.spark, beside, frame, self.format, note="")
                 return
+            if held is not None and held.waiting.num_rows:
+                waiting = few_rows(self.spark, held.waiting, held.schema)
+                frame = frame.unionByName(waiting.withColumn("_deleted_at", F.lit(_time(now_ms))))
             table.add(frame, transaction)
             if now_ms - self._forgot_ms.get(beside, 0) >= min(FORGET_EVERY_MS, rules.retention_ms):
                 table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
                 self._forgot_ms[beside] = now_ms
         held = None if held is None or rows is None else held.more(rows)
         if held is not None:
-            self._held[beside] = held
+            self._held[beside] = held.noted()
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> int | None:
         """One transaction of the table's."""
@@ -369,19 +396,23 @@ def _counts(missing: Column, bounded: Sequence[str]) -> Iterator[Column]:
 
 def _counted(rows: pa.Table, keys: Sequence[str], bounded: Sequence[str]) -> dict[str, Any]:
     """What `_counts` asks, of rows that are here: a job less."""
-    missing = reduce(pc.or_, (pc.is_null(rows[key]) for key in keys))
-    known, keyless = rows.filter(pc.invert(missing)), rows.filter(missing)
+    known = _with_keys(rows, keys)
+    keyless = rows.filter(reduce(pc.or_, (pc.is_null(rows[key]) for key in keys)))
     example = keyless.slice(0, 1).select(["_kafka_partition", "_offset"]).to_pylist()
     found: dict[str, Any] = {
         "keys": known.num_rows,
         "deleted": known.filter(known["_deleted"]).num_rows,
-        "keyless": keyless.num_rows,
+        "keyless": rows.num_rows - known.num_rows,
         "example": "".join(f"partition {one['_kafka_partition']} offset {one['_offset']}" for one in example),
     }
     for key in bounded:
         ends = pc.min_max(known[key]).as_py()
         found |= {f"least {key}": ends["min"], f"greatest {key}": ends["max"]}
     return found
+
+
+def _with_keys(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    return rows.filter(reduce(pc.and_, (pc.is_valid(rows[key]) for key in keys)))
 
 
 def _path(path: Sequence[str]) -> str:

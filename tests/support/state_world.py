@@ -21,6 +21,9 @@ from kafka_s3.model.offsets import TopicPartition
 
 Place = tuple[bool, int, int, int]
 """What decides between two records of a key: whether there is a time, the time, offset, partition."""
+Deletions = dict[str, tuple[Place, int]]
+"""Of each key the place of its deletion, and when that was noted."""
+MOST_HELD = 6
 STATE = {
     "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
     "value.schema.inference": "true",
@@ -112,16 +115,24 @@ class MemoryStateTable:
 _ids = itertools.count()
 
 
+def _newest_of(*deletions: Deletions) -> Deletions:
+    found: Deletions = {}
+    for key, one in itertools.chain.from_iterable(some.items() for some in deletions):
+        found[key] = max(found.get(key, one), one)
+    return found
+
+
 @dataclass
 class MemoryStates:
-    """The tables by name, and the deletions that one driver holds: from which offset on, and those. `step` is called around each, with what
-    is done, and may die or do something else in between.
+    """The tables by name, and the deletions that one driver holds: from which offset on, those, and those of them that wait.
+
+    `step` is called around each, with what is done, and may die or do something else in between.
     """
 
     log: Callable[[], CommitLog]
     step: Callable[[str], None] = lambda _: None
     tables: dict[str, MemoryStateTable] = field(default_factory=dict)
-    held: dict[str, tuple[int, dict[str, tuple[Place, int]]]] = field(default_factory=dict)
+    held: dict[str, tuple[int, Deletions, Deletions]] = field(default_factory=dict)
     _changes: dict[Changes, dict[str, tuple[Place, bool, dict[str, Any]]]] = field(default_factory=dict)
 
     def beside(self) -> MemoryStates:
@@ -164,10 +175,10 @@ class MemoryStates:
         yield changes
 
     def _noted(self, name: str, oldest: int, *, alone: bool) -> dict[str, tuple[Place, int]]:
-        first, held = self.held.pop(name, (oldest + 1, {}))
-        if not alone or first > oldest:
-            first, held = oldest, dict(self.tables[name].deleted)
-        self.held[name] = first, held
+        first, held, waiting = self.held.pop(name, (oldest + 1, {}, {})) if alone else (oldest + 1, {}, {})
+        if first > oldest:
+            first, held = oldest, _newest_of(self.tables[name].deleted, waiting)
+        self.held[name] = first, held, waiting
         return held
 
     def _rows(self, stretch: StateStretch) -> Iterator[dict[str, Any]]:
@@ -179,17 +190,28 @@ class MemoryStates:
             rows = pq.read_table(io.BytesIO(log.store.get(one.values.key)), partitioning=None).to_pylist()
             yield from rows[: one.rows]
 
+    def _deleted(self, changes: Changes, now_ms: int) -> Deletions:
+        return {key: (place, now_ms) for key, (place, deleted, _) in self._changes[changes].items() if deleted}
+
+    def hold_deletions(self, name: TableName, changes: Changes) -> bool:
+        (first, held, waiting), new = self.held[str(name)], self._deleted(changes, 0)
+        if len(waiting) + len(new) > MOST_HELD:
+            return False
+        self.held[str(name)] = first, _newest_of(held, new), _newest_of(waiting, new)
+        self.step("deletions held")
+        return True
+
     def remember_deletions(
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
     ) -> None:
         self.step("before deletions")
-        table, (_, held) = self.tables[str(name)], self.held[str(name)]
-        known = table.noted.get(transaction.app, -1) >= transaction.version
-        table.noted[transaction.app] = max(transaction.version, table.noted.get(transaction.app, -1))
-        for deletions in (held,) if known else (held, table.deleted):
-            for key, (place, deleted, _) in self._changes[changes].items():
-                if deleted and (key not in deletions or place > deletions[key][0]):
-                    deletions[key] = place, now_ms
+        table, (first, held, waiting) = self.tables[str(name)], self.held[str(name)]
+        new = self._deleted(changes, now_ms)
+        self.held[str(name)] = first, _newest_of(held, new), {}
+        if table.noted.get(transaction.app, -1) >= transaction.version:
+            return
+        table.noted[transaction.app] = transaction.version
+        table.deleted = _newest_of(table.deleted, {key: (place, now_ms) for key, (place, _) in waiting.items()}, new)
         kept = {key: one for key, one in table.deleted.items() if one[1] >= now_ms - rules.retention_ms}
         table.deleted = kept
         self.step("after deletions")

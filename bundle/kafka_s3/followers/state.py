@@ -2,7 +2,8 @@
 
 1. The newest record of each key among the entries, by `state.order.by`, then offset, then partition. One record is newer than another or
    it is the same record: which of them is merged first, or how often, makes no difference to the table.
-2. Deleted keys are remembered, with the place of their deletion, in a second table.
+2. Deleted keys are remembered, with the place of their deletion, in a second table. Of a process that alone keeps the state some merges
+   have theirs noted together (`NOTE_EVERY`): the note says through which entry they are, and whoever comes next merges again from there.
 3. Rows are changed, deleted and added, where the record is newer than the row and than the deletion that is remembered. This is one
    transaction, with the last of the entries as its version: Delta leaves out one that the table has already.
 4. A note beside the log says up to which entry the table has come. It may lag behind the table, never the other way round.
@@ -43,6 +44,8 @@ PATIENCE_MS: Final = 60_000
 """How long a table that could not be brought up to date is left alone."""
 COUNT_EVERY_MS: Final = 3_600_000
 """How often a process has rows counted, which others may add and delete, too. In between merges say by how many a table grew."""
+NOTE_EVERY: Final = 10
+"""Of so many merges at most the deletions are noted together: a transaction of their table is a tenth of a merge."""
 TRIES: Final = 3
 """How often a merge is tried where another writer is in its way."""
 
@@ -126,10 +129,16 @@ class StateTables(Protocol):
         """
         ...
 
+    def hold_deletions(self, name: TableName, changes: Changes) -> bool:
+        """Holds the deleted keys of the changes in memory until others are noted, for merges that are `alone`. False where it cannot."""
+        ...
+
     def remember_deletions(
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
     ) -> None:
-        """Notes the deleted keys of the changes, once, and forgets now and then those noted longer ago than deletions are remembered."""
+        """Notes the deleted keys of the changes, and those that are held and wait, once; forgets now and then those noted longer ago than
+        deletions are remembered.
+        """
         ...
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> int | None:
@@ -148,7 +157,8 @@ class StateNote:
     """How far a topic's table has come: through entry `position`. `generation` is that of the transactions, a new one with each rebuild.
 
     The last merge ended at `merged_ms` and brought `changed` keys since the one at `before_ms`, 0 where it was a rebuild; the table
-    then had so many `rows`. `rebuilding`: a rebuild has begun and not ended. `why`: what holds the table since `since_ms`.
+    then had so many `rows`. `rebuilding`: a rebuild has begun and not ended. `why`: what holds the table since `since_ms`. Deletions are
+    in their table through entry `deletions`, None: all of them.
     """
 
     table: str
@@ -164,6 +174,12 @@ class StateNote:
     since_ms: int = 0
     before_ms: int = 0
     rows: int | None = None
+    deletions: int | None = None
+
+    @property
+    def noted(self) -> int:
+        """Through which entry deletions are in their table."""
+        return self.position if self.deletions is None else self.deletions
 
     @property
     def changes_a_minute(self) -> float | None:
@@ -264,6 +280,8 @@ class StateMerger:
     _own: dict[str, StateNote] = field(default_factory=dict)
     """By topic, the note that this process left after its last merge; none after one that was not noted, or beside that of others."""
     _counted_ms: dict[str, int] = field(default_factory=dict)
+    _waiting: dict[str, int] = field(default_factory=dict)
+    """By topic, of how many merges the deletions are held, and not noted."""
 
     def advance(self, topic: str, log: CommitLog) -> Advance:
         """Merges what came since the last time; makes the table where there is none. Raises TableError, StorageError, LogDamaged."""
@@ -285,9 +303,10 @@ class StateMerger:
         alone = self._own.pop(topic, None) == note
         if _erases(entries_between(log, note.position + 1, head), topic):
             return self.rebuild(topic, log)
-        stretch = self._to_read(topic, note.position + 1, head, log)
+        stretch = self._to_read(topic, (note.position if alone else note.noted) + 1, head, log)
         if stretch is None:
-            return Advance(topic, self._noted(topic, note, head, alone=alone), 0)
+            noted = head if note.deletions is None else note.noted
+            return Advance(topic, self._noted(topic, note, head, noted, alone=alone), 0)
         return self._merge(topic, note, stretch, log, alone=alone)
 
     def rebuild(self, topic: str, log: CommitLog) -> Advance:
@@ -349,8 +368,12 @@ class StateMerger:
             self._check_keys(changes)
             app = f"{APP}-{log.paths.sink}-{note.generation}"
             transaction = Transaction(app, stretch.last, self._history(log, changes))
-            if changes.deleted:
-                self.tables.remember_deletions(name, changes, self.rules, transaction=transaction, now_ms=now)
+            waiting = self._waiting.pop(topic, 0) if alone else 0
+            if changes.deleted or waiting:
+                waiting += 1
+                if not alone or waiting == NOTE_EVERY or not self.tables.hold_deletions(name, changes):
+                    self.tables.remember_deletions(name, changes, self.rules, transaction=transaction, now_ms=now)
+                    waiting = 0
             for attempt in range(1, TRIES + 1):
                 # a rebuild may have left out what was erased since it was read here
                 self._check_generation(topic, note)
@@ -362,13 +385,25 @@ class StateMerger:
                         raise
         counted = alone and now - self._counted_ms.get(topic, 0) < COUNT_EVERY_MS
         rows = note.rows + grown if counted and note.rows is not None and grown is not None else None
-        position = self._noted(topic, note, stretch.last, alone=True, changed=changes.keys, rows=rows)
+        noted = note.noted if waiting else stretch.last
+        position = self._noted(topic, note, stretch.last, noted, alone=True, changed=changes.keys, rows=rows)
+        self._waiting[topic] = waiting
         return Advance(topic, position, changes.keys)
 
     def _noted(
-        self, topic: str, before: StateNote, position: int, *, alone: bool, changed: int = 0, rows: int | None = None
+        self,
+        topic: str,
+        before: StateNote,
+        position: int,
+        noted: int,
+        *,
+        alone: bool,
+        changed: int = 0,
+        rows: int | None = None,
     ) -> int:
-        """Notes the new position, unless the table was rebuilt meanwhile. Without `rows`, or where others noted any, they are counted."""
+        """Notes the new position, and through which entry deletions are `noted`, unless the table was rebuilt meanwhile. Without `rows`, or
+        where others noted any, they are counted.
+        """
         now = self._check_generation(topic, before)
         alone, position = alone and now == before, max(position, now.position)
         if changed:
@@ -376,7 +411,8 @@ class StateMerger:
                 rows, self._counted_ms[topic] = self.tables.count(self.names.of(topic)), self.clock_ms()
             now = replace(now, before_ms=now.merged_ms, merged_ms=self.clock_ms(), changed=changed, rows=rows)
         if changed or now.why or position - now.position:
-            now = replace(now, position=position, why="", since_ms=0)
+            deletions = noted if noted < position else None
+            now = replace(now, position=position, deletions=deletions, why="", since_ms=0)
             self.notes.put(topic, now)
         if alone:
             self._own[topic] = now

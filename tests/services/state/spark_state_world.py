@@ -43,7 +43,7 @@ class Stepwise:
         self.tables = tables
         self.step: Callable[[str], None] = lambda _: None
         self.identity, self.is_empty, self.count = tables.identity, tables.is_empty, tables.count
-        self.read_changes = tables.read_changes
+        self.read_changes, self.hold_deletions = tables.read_changes, tables.hold_deletions
 
     def remember_deletions(
         self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction, now_ms: int
@@ -152,6 +152,7 @@ def run_at_random(world_of: Callable[..., SparkStateWorld], seed: int) -> SparkS
     with pytest.MonkeyPatch.context() as patch:
         if seed % 8 > 3:
             patch.setattr("kafka_s3.spark.LOCAL_RECORDS", 0)
+        patch.setattr("kafka_s3.followers.state.NOTE_EVERY", random.choice((2, 10)))
         for left in reversed(range(4)):
             world.take(*random_records(random, count=12, numbers=numbers, partitions=3, moving=moving))
             world.use(int(random.random() < 0.3))

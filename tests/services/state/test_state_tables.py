@@ -149,6 +149,7 @@ def test_a_second_driver_with_an_older_view_changes_nothing(world_of: MakeWorld)
     assert world.rows() == {}
 
 
+@pytest.mark.nightly
 def test_deletions_are_looked_up_again_where_another_driver_has_merged(
     world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,12 +174,20 @@ def test_deletions_are_looked_up_again_where_another_driver_has_merged(
     merge(KeyedRecord("a", 1, 3, None, True))
     assert merge(KeyedRecord("a", 0, 4, None, False)) == []
     assert set(world.rows()) == {"b", "fill0", "fill1", "fill2"}
-    world.use(1)
-    merge(KeyedRecord("b", 1, 5, None, True))
-    world.use(0)
-    assert merge(KeyedRecord("b", 0, 6, None, False)) != []
+    assert merge(KeyedRecord("c", 2, 5, None, False)) != [], "its offset is smaller than those before"
+    assert merge(KeyedRecord("a", 2, 6, None, False)) == []
     assert world.rows() == world.committed()
-    assert set(world.rows()) == {"fill0", "fill1", "fill2"}
+    world.use(1)
+    merge(KeyedRecord("b", 1, 7, None, True))
+    world.use(0)
+    assert merge(KeyedRecord("b", 0, 8, None, False)) != []
+    monkeypatch.setattr("kafka_s3.followers.state.NOTE_EVERY", 2)
+    merge(KeyedRecord("c", 1, 9, None, True))
+    merge(KeyedRecord("fill1", 1, 10, None, True))
+    gone = world.spark.table(f"{world.schema}.orders{DELETIONS}").select("_key").distinct().collect()
+    assert {row[0] for row in gone} == {"a", "b", "c", "fill1"}
+    assert world.rows() == world.committed()
+    assert set(world.rows()) == {"fill0", "fill2"}
 
 
 @pytest.mark.nightly
@@ -299,4 +308,7 @@ def test_rows_that_the_driver_holds_are_partitions_that_a_task_can_be_sent(
     found = sizes.collect()
     assert max(one["bytes"] for one in found) <= 1 << 20
     assert (sum(one["rows"] for one in found), sum(one["bytes"] for one in found)) == (20_040, 4_020_000)
-    assert frames.frame_of(spark, pa.table({"text": pa.array([], "string")}), frame.schema).count() == 0
+    nothing = pa.table({"text": pa.array([], "string")})
+    assert frames.frame_of(spark, nothing, frame.schema).count() == 0
+    few = pa.concat_tables([nothing, nothing, pa.table({"text": ["z"]})])
+    assert [row[0] for row in frames.few_rows(spark, few, frame.schema).collect()] == ["z"]

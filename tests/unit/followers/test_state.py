@@ -19,7 +19,15 @@ from rich.table import Table
 from kafka_s3.cli.status import states_detail, states_document
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.engine.log.rewrites import ask_for_rewrite
-from kafka_s3.followers.state import ABANDONED_MS, COUNT_EVERY_MS, StateMerger, StateNote, StateNotes, state_notes
+from kafka_s3.followers.state import (
+    ABANDONED_MS,
+    COUNT_EVERY_MS,
+    NOTE_EVERY,
+    StateMerger,
+    StateNote,
+    StateNotes,
+    state_notes,
+)
 from kafka_s3.model.errors import ConfigError, StorageError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Observer
@@ -31,6 +39,7 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.configurations import TOLERANT
 from tests.support.deaths import Died
 from tests.support.memory_world import START_MS, World
 from tests.support.rewriting import ask_for_compaction
@@ -39,7 +48,8 @@ from tests.support.verifying import MemoryCluster
 
 PARTITIONS = [TopicPartition("orders", n) for n in range(3)]
 STEPS = (
-    "read", "before deletions", "after deletions", "before merge", "after merge", "before replace", "deletions replaced", "after replace",
+    "read", "deletions held", "before deletions", "after deletions", "before merge", "after merge", "before replace", "deletions replaced",
+    "after replace",
 )  # fmt: skip
 
 
@@ -203,6 +213,35 @@ def test_a_driver_that_was_overtaken_looks_up_deletions_again() -> None:
     world.advance(driver)
     assert "a" not in world.rows()
     assert world.rows() == world.committed()
+
+
+def test_whoever_follows_a_process_that_held_deletions_merges_again_from_where_they_are_noted() -> None:
+    world = StateWorld(**{"flush.size": "1", **TOLERANT})
+    world.take(*(record(f"fill{n}", partition=1) for n in range(20)))
+    driver, gone = world.merger(), world.tables.tables
+
+    def merged(*records: KeyedRecord) -> StateNote:
+        world.take(*records)
+        world.advance(driver)
+        return noted(world)
+
+    for number in range(2):
+        merged(record("b", number))
+    through = merged(record("b", 2)).position
+    assert merged(record("a", 3, deleted=True, partition=1)).noted == through
+    world.kafka.add(PARTITIONS[2], MemoryRecord(0, START_MS, b"c", b"{broken"))
+    assert merged().noted == through < noted(world).position, "an entry with nothing but a dead letter"
+    for number in range(NOTE_EVERY - 2):
+        assert (merged(record("b", 4 + number)).noted, gone["main.orders"].deleted) == (through, {})
+    assert merged(record("b", 20)).deletions is None
+    assert set(gone["main.orders"].deleted) == {"a"}
+
+    through = noted(world).position
+    merged(record("d", 21, deleted=True, partition=1))
+    world.take(record("d", 22))  # its offset is smaller than that of the deletion
+    world.advance()  # by somebody else
+    assert world.rows() == world.committed()
+    assert (noted(world).deletions, set(gone["main.orders"].deleted)) == (None, {"a", "d"})
 
 
 def test_a_table_that_is_dropped_is_made_again_and_one_with_rows_of_others_is_refused() -> None:

@@ -30,6 +30,11 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFra
         return spark.createDataFrame(pa.Table.from_batches(pieces, rows.schema), schema)
 
 
+def few_rows(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """Few rows as a part of the plan, which Spark sends to all tasks that join them. In one batch: behind two empty ones it loses rows."""
+    return spark.createDataFrame(rows.combine_chunks(), schema)
+
+
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if batch.num_rows < 2 or batch.nbytes <= A_PARTITION:
         yield batch
