@@ -104,6 +104,7 @@ def test_the_app_starts_as_the_platform_starts_it_and_shows_the_sinks(cloud: Clo
     assert "orders" in text
 
 
+@pytest.mark.nightly  # the serverless one runs from the wheel by day
 def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Cloud) -> None:
     """On Spark as job compute has it: a session is there, with the connector."""
     cloud.kafka.create_topic("orders", 2)

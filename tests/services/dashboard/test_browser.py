@@ -151,6 +151,7 @@ def test_a_box_has_its_content_once_it_is_open(browser: Browser) -> None:
     browser.until(lambda: len(browser.find("[data-testid=stDataFrame]")) == before, what="the box closed")
 
 
+@pytest.mark.nightly
 def test_another_page_keeps_what_was_chosen_in_this_tab_and_in_another_one(
     browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
 ) -> None:
@@ -265,6 +266,7 @@ def test_dragging_over_a_chart_sets_the_range_of_the_page(
     assert browser.troubles() == []
 
 
+@pytest.mark.nightly
 def test_what_a_page_shows_can_be_exported_as_csv_and_parquet(
     browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
 ) -> None:

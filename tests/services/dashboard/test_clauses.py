@@ -242,6 +242,7 @@ def test_a_table_that_refuses_says_why_and_since_when_and_hides_no_lag(browser: 
     assert browser.figures()["Lag"].startswith("31,677,000")
 
 
+@pytest.mark.nightly
 def test_schemas_without_names_that_take_turns_are_no_all_clear(browser: Browser) -> None:
     visit(browser, "commits", "turning")
     browser.until(
@@ -250,6 +251,7 @@ def test_schemas_without_names_that_take_turns_are_no_all_clear(browser: Browser
     assert "kept its schema" not in browser.text()
 
 
+@pytest.mark.nightly
 def test_directories_of_tenants_are_no_times(browser: Browser) -> None:
     visit(browser, "layout", "tenants")
     browser.until(lambda: "Directories are not times" in browser.text(), what="what they are")
@@ -294,6 +296,7 @@ def test_the_files_of_an_hour_and_why_each_closed_are_a_click_away(browser: Brow
     assert "made=" in browser.driver.current_url
 
 
+@pytest.mark.nightly
 def test_small_files_are_explained_from_ten_minutes_on_with_what_each_setting_would_make(browser: Browser) -> None:
     visit(browser, "rotation", "young")
     name = "Files of orders under other settings"
@@ -359,6 +362,7 @@ def test_the_map_of_a_year_fits_a_screen(browser: Browser) -> None:
     assert chart.size["width"] <= 1360
 
 
+@pytest.mark.nightly
 def test_compacted_objects_are_counted_apart_from_those_that_were_written(browser: Browser) -> None:
     visit(browser, "rotation", "compacted")
     browser.until(lambda: "Compacted" in browser.figures(), what="what was compacted")

@@ -159,6 +159,7 @@ def test_a_page_shows_the_configuration_that_it_runs(page: Path, example: str) -
     assert f"examples/{example}" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 def test_the_avro_quick_start_does_what_its_page_says(reader: Reader) -> None:
     reader.follow(AVRO)
     assert len(reader.ran) == 7

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from kafka_s3.run.spark.session import begun_jvm
@@ -32,6 +33,7 @@ def test_functions_of_dataframes_run_in_workers_of_the_daemon_that_was_started_w
     assert spark.sparkContext.parallelize(range(1), 1).map(lambda _: os.getppid()).collect() == [row.daemon]
 
 
+@pytest.mark.nightly
 def test_spark_ends_where_nothing_is_read_and_begins_again_with_the_next_records(
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:
