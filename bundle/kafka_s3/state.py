@@ -69,7 +69,7 @@ BUCKETS: Final = 256
 BOUNDED: Final = (StringType, LongType, IntegerType)
 """Of these the least and the greatest value are the same in a condition: a time without a zone, or of an hour that comes twice, is not."""
 HELD_BYTES: Final = 4 << 20
-"""Of so many bytes at most, the deletions that a table's next merge may need are held."""
+"""Of so many bytes at most, of all tables together, the deletions that the next merges may need are held."""
 FORGET_EVERY_MS: Final = 3_600_000
 """So often at most, or as often as they are old, each process looks for old deletions: a statement of its own."""
 
@@ -106,18 +106,21 @@ class _Held:
         rows = self.rows.filter(pc.field(PLACE[0]) >= first)
         return few_rows(spark, rows, self.schema) if rows.num_rows else None
 
-    def more(self, changes: pa.Table) -> _Held | None:
-        """With the deleted keys among the changes, which wait. None where there are too many then, or their types are others."""
+    def more(self, changes: pa.Table, most: int) -> _Held | None:
+        """With the deleted keys among the changes, which wait. None where they are more than `most` bytes then, or their types are others.
+
+        Rows are put together: each piece of a table takes memory of its own, also an empty one.
+        """
         rows = changes.filter(changes["_deleted"]).select(self.rows.column_names)
-        if rows.schema.types != self.rows.schema.types or self.rows.nbytes + rows.nbytes > HELD_BYTES:
+        if rows.schema.types != self.rows.schema.types or self.rows.nbytes + rows.nbytes > most:
             return None
         rows = rows.cast(self.rows.schema)
-        waiting = pa.concat_tables([self.waiting, rows])
-        return replace(self, rows=pa.concat_tables([self.rows, rows]), waiting=waiting)
+        all_rows, waiting = (pa.concat_tables([some, rows]).combine_chunks() for some in (self.rows, self.waiting))
+        return replace(self, rows=all_rows, waiting=waiting)
 
     def noted(self) -> _Held:
         """Once none of them waits any more."""
-        return replace(self, waiting=self.waiting.slice(0, 0))
+        return replace(self, waiting=self.rows.schema.empty_table())
 
 
 @dataclass(slots=True)
@@ -172,7 +175,7 @@ class SparkStates:
             changes = Changes(stretch, seen["keys"], seen["deleted"], keyless, seen["example"] or "")
             bounds = {key: (seen[f"least {key}"], seen[f"greatest {key}"]) for key in bounded if changes.keys}
             if changes.keyless:
-                frame, rows = frame.where(~missing), None if rows is None else _with_keys(rows, keys)
+                frame, rows = frame.where(~missing), None if rows is None else rows.filter(_has_key(rows, keys))
             self._kept[changes] = _Kept(frame, bounds, rows)
             yield changes
         finally:
@@ -212,18 +215,22 @@ class SparkStates:
             known = known.where(F.col(deciding[0]) >= F.lit(first))
         if hold and rules.order_by is None:
             size = known.agg(F.sum(F.octet_length(F.to_json(F.struct("*"))))).collect()[0][0] or 0
-            if size <= HELD_BYTES:
+            if size <= self._room(beside):
                 noted = known.toArrow()
-                waiting = noted.slice(0, 0) if held is None else held.waiting
-                rows = pa.concat_tables([noted, waiting.cast(noted.schema)])
+                waiting = noted.schema.empty_table() if held is None else held.waiting
+                rows = pa.concat_tables([noted, waiting.cast(noted.schema)]).combine_chunks()
                 self._held[beside] = held = _Held(first, rows, waiting, known.schema)
                 return held.frame(self.spark, first)
         return known if held is None else known.union(few_rows(self.spark, held.waiting, held.schema))
 
+    def _room(self, beside: TableName) -> int:
+        """How many bytes of a table's deletions may be held beside those of others."""
+        return HELD_BYTES - int(sum(held.rows.nbytes for name, held in self._held.items() if name != beside))
+
     def hold_deletions(self, name: TableName, changes: Changes) -> bool:
         """See `StateTables`."""
         held, rows = self._held.get(deletions_of(name)), self._kept[changes].rows
-        more = None if held is None or rows is None else held.more(rows)
+        more = None if held is None or rows is None else held.more(rows, self._room(deletions_of(name)))
         if more is not None:
             self._held[deletions_of(name)] = more
         return more is not None
@@ -247,7 +254,7 @@ class SparkStates:
             if now_ms - self._forgot_ms.get(beside, 0) >= min(FORGET_EVERY_MS, rules.retention_ms):
                 table.forget("_deleted_at", _time(now_ms - rules.retention_ms))
                 self._forgot_ms[beside] = now_ms
-        held = None if held is None or rows is None else held.more(rows)
+        held = None if held is None or rows is None else held.more(rows, self._room(beside))
         if held is not None:
             self._held[beside] = held.noted()
 
@@ -396,13 +403,13 @@ def _counts(missing: Column, bounded: Sequence[str]) -> Iterator[Column]:
 
 def _counted(rows: pa.Table, keys: Sequence[str], bounded: Sequence[str]) -> dict[str, Any]:
     """What `_counts` asks, of rows that are here: a job less."""
-    known = _with_keys(rows, keys)
-    keyless = rows.filter(reduce(pc.or_, (pc.is_null(rows[key]) for key in keys)))
+    has_key = _has_key(rows, keys)
+    known, keyless = rows.filter(has_key), rows.filter(pc.invert(has_key))
     example = keyless.slice(0, 1).select(["_kafka_partition", "_offset"]).to_pylist()
     found: dict[str, Any] = {
         "keys": known.num_rows,
         "deleted": known.filter(known["_deleted"]).num_rows,
-        "keyless": rows.num_rows - known.num_rows,
+        "keyless": keyless.num_rows,
         "example": "".join(f"partition {one['_kafka_partition']} offset {one['_offset']}" for one in example),
     }
     for key in bounded:
@@ -411,8 +418,8 @@ def _counted(rows: pa.Table, keys: Sequence[str], bounded: Sequence[str]) -> dic
     return found
 
 
-def _with_keys(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    return rows.filter(reduce(pc.and_, (pc.is_valid(rows[key]) for key in keys)))
+def _has_key(rows: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
+    return reduce(pc.and_, (pc.is_valid(rows[key]) for key in keys))
 
 
 def _path(path: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.spark import frames
 from kafka_s3.run.spark.state_tables import TableFormat, open_state_table
 from kafka_s3.spark import WantedRecords, records_of_entries
-from kafka_s3.state import DELETIONS, SparkStates
+from kafka_s3.state import DELETIONS, HELD_BYTES, SparkStates, _Held, _Kept, deletions_of
 from tests.services.state.spark_state_world import PARTITIONS, SparkStateWorld, dying, run_at_random
 from tests.support.deaths import Died
 from tests.support.state_world import KeyedRecord
@@ -312,3 +312,23 @@ def test_rows_that_the_driver_holds_are_partitions_that_a_task_can_be_sent(
     assert frames.frame_of(spark, nothing, frame.schema).count() == 0
     few = pa.concat_tables([nothing, nothing, pa.table({"text": ["z"]})])
     assert [row[0] for row in frames.few_rows(spark, few, frame.schema).collect()] == ["z"]
+
+
+def test_deletions_are_held_in_so_many_bytes_and_in_one_piece_however_many_merges_and_tables_there_are() -> None:
+    empty = pa.schema({"_key": pa.string(), "_offset": pa.int64()}).empty_table()
+    changes = Changes(StateStretch("orders", 0, 0), 2, 1)
+    rows = pa.table({"_key": ["a" * 1000, "b"], "_offset": [0, 1], "_deleted": [True, False], "n": [0, 1]})
+    nobody: Any = None
+    states = SparkStates(nobody, nobody)
+    states._kept[changes] = _Kept(nobody, {}, rows)
+    for topic in ("orders", "shipments"):
+        states._held[deletions_of(TableName((topic,)))] = _Held(0, empty, empty, StructType())
+    held, refused = 0, set[str]()
+    while len(refused) < 2:
+        for topic in ("orders", "shipments"):
+            taken = states.hold_deletions(TableName((topic,)), changes)
+            held += taken
+            refused |= set() if taken else {topic}
+    assert HELD_BYTES * 0.9 < held * 1000 <= HELD_BYTES
+    for one in states._held.values():
+        assert {some["_key"].num_chunks for some in (one.rows, one.waiting)} == {1}
