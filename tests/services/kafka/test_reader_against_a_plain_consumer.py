@@ -11,7 +11,7 @@ import pytest
 
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.kafka.reader import messages, reader
+from kafka_s3.kafka.reader import messages, reader, settings
 from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
@@ -80,6 +80,8 @@ def play(kafka: EmbeddedKafka, topic: Callable[..., str], monkeypatch: pytest.Mo
         monkeypatch.setattr(reader, "ROWS", rows)
         monkeypatch.setattr(messages, "BYTES", draw.choice([1, 2_000, 100_000]))
         monkeypatch.setattr(reader, "AT_A_TIME", draw.choice([1, 2, 32]))
+        monkeypatch.setattr(reader, "LONG_AT_A_TIME", draw.choice([1, 2, 4]))
+        monkeypatch.setattr(settings, "MOST_RECORDS", draw.choice([32, 200, settings.MOST_RECORDS]))
         scene = Scene(kafka.bootstrap_servers, topic("scene", partitions := draw.randint(1, 5)), partitions, draw)
         isolation = draw.choice(["read_committed", "read_uncommitted"])
         with scene.produced(draw.randint(1, 6)):

@@ -11,7 +11,7 @@ import hashlib
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from os import PathLike
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -60,7 +60,7 @@ class Output:
     part_size: int
     memory: int
     threads: int
-    folder: Path
+    folder: PathLike[str]
 
     @property
     def lines(self) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
+from os import PathLike
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -264,7 +264,7 @@ class SmallFiles:
         """Bytes of text that are held in memory."""
         return self._in_memory
 
-    def release(self, folder: Path) -> None:
+    def release(self, folder: PathLike[str]) -> None:
         """Moves what is held in memory to local disk, into one file below a folder. Raises LocalDiskError."""
         into = next((text.content.file for text in self._texts if isinstance(text.content, Spilled)), SpillFile(folder))
         for text in self._texts:

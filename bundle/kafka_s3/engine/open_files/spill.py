@@ -11,11 +11,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, Self
 
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.errors import LocalDiskError
@@ -27,13 +28,48 @@ READ_BYTES: Final = 1 << 20
 REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
 
 
+class SpillFolder:
+    """A task's folder on local disk for parts that wait, made with the first of them: most tasks need none.
+
+    Gone at the end of the `with` block, or, should its process be killed, with the next process that begins.
+    """
+
+    def __init__(self) -> None:
+        """Sweeps away what killed processes left, once in a process. Raises LocalDiskError."""
+        self._path: Path | None = None
+        self._lock = Lock()
+        with _made():
+            _own_folder(os.getpid(), tempfile.gettempdir())
+
+    def __fspath__(self) -> str:
+        """Raises LocalDiskError."""
+        with self._lock, _made():
+            self._path = self._path or _new_folder()
+            return str(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._path is not None:
+            shutil.rmtree(self._path, ignore_errors=True)
+
+
+@contextmanager
+def _made() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
+
+
 class SpillFile:
     """A file in a task's folder, made with the first bytes, gone with the last: those of many uploads lie in it behind each other.
 
     To make a file takes a hundred times as long as to write a few kilobytes. It is not kept open, for a task may have a thousand.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: PathLike[str]) -> None:
         self.folder = folder
         self._path: Path | None = None
         self._end = 0
@@ -43,7 +79,7 @@ class SpillFile:
     def append(self, pieces: Iterable[Bytes]) -> Spilled:
         """Writes pieces behind each other. Raises OSError."""
         if self._path is None:
-            with tempfile.NamedTemporaryFile(dir=self.folder, prefix="part-", delete=False) as file:
+            with tempfile.NamedTemporaryFile(dir=os.fspath(self.folder), prefix="part-", delete=False) as file:
                 self._path = Path(file.name)
         with self._path.open("ab") as file:
             file.writelines(pieces)
@@ -84,20 +120,12 @@ class Spilled(NamedTuple):
         return self.end - self.begin
 
 
-def spill_folder() -> Path:
-    """A new folder on local disk for parts that wait; swept by the next process should this one be killed. Raises LocalDiskError."""
-    try:
-        return _new_folder()
-    except OSError as error:
-        raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
-
-
 def spilled(into: SpillFile, pieces: Iterable[Bytes], what: str) -> Spilled:
     """Moves pieces to local disk; `what` names them in the error. Raises LocalDiskError."""
     try:
         return into.append(pieces)
     except OSError as error:
-        text = f"{what} cannot be kept on local disk, in {into.folder.parent}: {error.strerror}. {REMEDY}"
+        text = f"{what} cannot be kept on local disk, in {Path(into.folder).parent}: {error.strerror}. {REMEDY}"
         raise LocalDiskError(text) from error
 
 

@@ -22,7 +22,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from os import PathLike
 from typing import Any, Final, TypeAlias
 
 from kafka_s3.engine.log.fold import LogState
@@ -64,7 +64,7 @@ class StateUnusable(SinkError):
 class StateBytes:
     """The bytes of a state, one after the other. Those on local disk stay there, and so do most of those that are made for the state."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: PathLike[str]) -> None:
         self.pieces: list[Bytes | Spilled] = []
         self.length = 0
         self._disk = SpillFile(folder)
@@ -126,7 +126,7 @@ class StateContent:
 
 
 @contextmanager
-def opened_state(store: ObjectStore, state: OpenState, folder: Path) -> Iterator[dict[str, Any]]:
+def opened_state(store: ObjectStore, state: OpenState, folder: PathLike[str]) -> Iterator[dict[str, Any]]:
     """The document of a state; its bytes are `Bytes`, or `Spilled` below a folder for as long as this lasts or somebody takes a `share`.
 
     Raises StateUnusable, ObjectMissing, StorageError, LocalDiskError.

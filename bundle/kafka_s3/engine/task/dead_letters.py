@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
+from os import PathLike
 from typing import Any, Final
 
 import numpy as np
@@ -148,7 +148,7 @@ class DeadLetterFile:
     store: ObjectStore
     key: Callable[[int], str]
     part_size: int = field(kw_only=True)
-    folder: Path = field(kw_only=True)
+    folder: PathLike[str] = field(kw_only=True)
     _lines: LetterLines = field(default_factory=LetterLines)
     _upload: FileUpload | None = None
     _offsets: list[Longs] = field(default_factory=list)

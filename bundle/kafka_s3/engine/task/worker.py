@@ -9,7 +9,6 @@ By example: docs/worked-examples.md.
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +28,7 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.batch import RoutedRun, mixed_batches
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
 from kafka_s3.engine.open_files.open_files import Output, TaskState, TaskStates, waiting_budget
-from kafka_s3.engine.open_files.spill import spill_folder
+from kafka_s3.engine.open_files.spill import SpillFolder
 from kafka_s3.engine.open_files.states import StateUnusable
 from kafka_s3.engine.open_files.uploads import upload_whole
 from kafka_s3.engine.task.batches import coalesced, converter_input, records_at_once, within_memory
@@ -228,11 +227,8 @@ class Pipeline:
         Offsets ascend over all batches. Once `is_late` the task stops at the next batch, if what it has done is of use then. Errors of
         the store and of local disk are raised; errors of records are in the report.
         """
-        folder = spill_folder()
-        try:
+        with SpillFolder() as folder:
             return _Task(self, assignment, store, folder, is_late).run(batches)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _defect(assignment: Assignment, error: Exception) -> TaskDefect:
@@ -246,7 +242,12 @@ def _defect(assignment: Assignment, error: Exception) -> TaskDefect:
 
 class _Task:
     def __init__(
-        self, pipeline: Pipeline, assignment: Assignment, store: ObjectStore, folder: Path, is_late: Callable[[], bool]
+        self,
+        pipeline: Pipeline,
+        assignment: Assignment,
+        store: ObjectStore,
+        folder: SpillFolder,
+        is_late: Callable[[], bool],
     ) -> None:
         self._is_late = is_late
         self._pipeline = pipeline
@@ -474,7 +475,7 @@ class _Task:
         return [replace(values[-1], key=key, bytes=sent.size, upload=sent, role=Role.POINTER, format="pointer")]
 
 
-def _bad_records(pipeline: Pipeline, assignment: Assignment, store: ObjectStore, folder: Path) -> BadRecords:
+def _bad_records(pipeline: Pipeline, assignment: Assignment, store: ObjectStore, folder: SpillFolder) -> BadRecords:
     tp = assignment.topic_partition
     file = DeadLetterFile(
         tp, store, lambda offset: pipeline.state.dead_letters(tp, offset), part_size=pipeline.part_size, folder=folder

@@ -49,8 +49,8 @@ def token_callback(login: IamLogin) -> Any:
     return library.TOKEN_WANTED(wanted)
 
 
-KEPT: Final = 6
-"""Configurations whose consumers a process keeps: of a sink three, for a first look, for one topic-partition at a time and for many."""
+KEPT: Final = 8
+"""Configurations whose consumers a process keeps: of a sink four, for a first look, for one topic-partition at a time, a few and many."""
 LOOK_UP_S: Final = 2.0
 ID_HOLDS_S: Final = 0.1
 """To delete, create and fill a topic, and for librdkafka to find it, takes longer. An answer has all of a topic's partitions in it."""

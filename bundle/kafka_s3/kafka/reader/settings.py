@@ -49,6 +49,8 @@ FIRST_FETCHED: Final = 16 << 10
 """Of the log, by one fetch of a topic-partition."""
 MOST_RECORDS: Final = 100_000
 MOST_FETCHED_TOGETHER: Final = 128 << 10
+MOST_RECORDS_TOGETHER: Final = 12_500
+"""Of one of several: a range that shares a task is shorter, and what is fetched behind its end is of no use."""
 STEP: Final = 2
 """A limit is the highest one, or that divided by a power of this: each pair of limits needs a consumer of its own."""
 SLOWLY: Final = 8
@@ -90,12 +92,13 @@ class Weight:
 
     def pace(self, together: int) -> Pace:
         """The limits where so many topic-partitions are read together."""
-        share, most = QUEUE_BYTES // together, MOST_FETCHED if together == 1 else MOST_FETCHED_TOGETHER
-        waiting = min(share, WAITING_BYTES) if together == 1 else share
+        share = QUEUE_BYTES // together
+        if together == 1:
+            fetched, most, waiting = MOST_FETCHED, MOST_RECORDS, min(share, WAITING_BYTES)
+        else:
+            fetched, most, waiting = MOST_FETCHED_TOGETHER, min(MOST_RECORDS // together, MOST_RECORDS_TOGETHER), share
         records = 1 if self.fetch > share else waiting / self.record
-        return Pace(
-            _step(most, share / self.log_byte, least=LEAST_FETCHED), _step(MOST_RECORDS // together, records, least=1)
-        )
+        return Pace(_step(fetched, share / self.log_byte, least=LEAST_FETCHED), _step(most, records, least=1))
 
     @property
     def is_large(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.engine.open_files.spill import SpillFile, spill_folder
+from kafka_s3.engine.open_files.spill import SpillFile, SpillFolder
 from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.store.memory import MemoryStore
@@ -90,7 +90,7 @@ def test_a_full_local_disk_is_named_with_the_ways_out(tmp_path: Path) -> None:
 def test_a_disk_that_takes_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(LocalDiskError, match=r"No folder can be made on local disk: No such file.*TMPDIR"):
-        spill_folder()
+        SpillFolder()
 
 
 def test_uploads_share_a_file_on_local_disk_which_goes_with_the_last_of_them(tmp_path: Path) -> None:

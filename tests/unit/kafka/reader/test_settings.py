@@ -25,6 +25,7 @@ SIZES = st.integers(1, 1 << 30)
 
 def test_ordinary_records_are_read_with_the_highest_limits_and_together() -> None:
     assert ORDERS.pace(1) == Pace(MOST_FETCHED, 25_000)
+    assert ORDERS.pace(4) == Pace(128 << 10, 12_500)
     assert ORDERS.pace(32) == Pace(128 << 10, 3125)
     assert ORDERS.allows(32)
     assert not ORDERS.is_large
@@ -41,7 +42,7 @@ def test_batches_that_alone_are_too_large_are_fetched_one_by_one() -> None:
     assert Weight.of_fetch(held=100 * MIB, records=1000, fetched=MIB).pace(1).records == 1
 
 
-@given(SIZES, st.integers(1, 100_000), st.integers(1, MIB), st.sampled_from([1, 32]))
+@given(SIZES, st.integers(1, 100_000), st.integers(1, MIB), st.sampled_from([1, 4, 32]))
 def test_what_waits_and_what_a_fetch_brings_are_within_the_bound(
     held: int, records: int, fetched: int, together: int
 ) -> None:
