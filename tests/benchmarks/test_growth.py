@@ -28,6 +28,7 @@ from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
+from kafka_s3.store.store import Body
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.benchmarks.found import check_all_there, objects_of
@@ -86,7 +87,7 @@ def test_a_record_costs_the_same_in_a_small_topic_and_in_a_large_one(
 class Forgetful(MemoryStore):
     """Takes parts, and forgets what is in them."""
 
-    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+    def upload_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         return super().upload_part(key, upload_id, number, b"")
 
 

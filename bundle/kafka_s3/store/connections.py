@@ -249,27 +249,29 @@ def _read_of(body: Body) -> Callable[[int], bytes]:
     """What libcurl asks for the next bytes, at most so many."""
     if isinstance(body, bytes):
         return io.BytesIO(body).read
-    return io.BufferedReader(_Pieces(body), 1 << 20).read1
+    return _Pieces(body).read
 
 
-class _Pieces(io.RawIOBase):
+class _Pieces:
     """Content that is read while it is sent."""
 
     def __init__(self, body: Streamed) -> None:
         self._pieces = body.pieces()
         self._rest = memoryview(b"")
 
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """The next bytes, as many as there is room for; none at the end."""
-        while not self._rest and (piece := next(self._pieces, None)) is not None:
-            self._rest = memoryview(piece)
-        size = min(len(buffer), len(self._rest))
-        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
-        return size
+    def read(self, most: int) -> bytes:
+        """The next bytes, at most so many; none at the end. Small pieces come together."""
+        found, size = list[memoryview](), 0
+        while size < most:
+            if not self._rest:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    break
+                self._rest = memoryview(piece)
+            found.append(self._rest[: most - size])
+            self._rest = self._rest[len(found[-1]) :]
+            size += len(found[-1])
+        return bytes(found[0]) if len(found) == 1 else b"".join(found)
 
 
 class _Headers(Mapping[str, str]):

@@ -120,12 +120,13 @@ class MemoryStore:
             self._uploads[upload_id] = PendingUpload(key, started_ms=self._clock_ms())
             return upload_id
 
-    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+    def upload_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         """Keeps part `number` (from 1), in place of one of the same number; returns its ETag. Raises UploadMissing."""
+        content = b"".join(pieces_of(data))
         with self._lock:
             pending = self._pending(key, upload_id)
-            self._uploads[upload_id] = replace(pending, parts={**pending.parts, number: bytes(data)})
-            return etag_of_bytes(data)
+            self._uploads[upload_id] = replace(pending, parts={**pending.parts, number: content})
+            return etag_of_bytes(content)
 
     def complete_upload(self, upload: Upload) -> None:
         """Makes the object visible; again is no error. Raises UploadMissing, also where a part is not the one sent."""

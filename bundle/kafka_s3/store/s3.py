@@ -661,7 +661,7 @@ class S3Store:
             raise StorageError(f"{title} was answered without an upload id: check what store.url names.")
         return upload_id
 
-    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+    def upload_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         """Sends part `number` (from 1); returns its ETag. Raises UploadMissing."""
         digest = digest_headers(data) if self.options.send_digest else {}
         query = f"partNumber={number}&{_upload(upload_id)}"

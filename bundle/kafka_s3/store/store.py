@@ -191,7 +191,7 @@ class ObjectStore(Protocol):
         """Begins a multipart upload with the configured ACL and encryption; returns its id."""
         ...
 
-    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+    def upload_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         """Sends part `number` (from 1); returns its ETag. Raises UploadMissing."""
         ...
 

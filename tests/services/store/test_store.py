@@ -18,7 +18,7 @@ from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import Credentials, Provider
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import ObjectStore, etag_of
+from kafka_s3.store.store import Body, ObjectStore, etag_of
 from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 
 GATEWAY_KEYS = Credentials(Provider.STATIC, ACCESS_KEY, Secret(SECRET_KEY))
@@ -42,7 +42,7 @@ def store(request: pytest.FixtureRequest) -> ObjectStore:
     return MemoryStore() if request.param == "memory" else FaultyStore(MemoryStore())
 
 
-def uploaded(store: ObjectStore, key: str, *parts: bytes) -> Upload:
+def uploaded(store: ObjectStore, key: str, *parts: Body) -> Upload:
     upload_id = store.create_upload(key)
     etags = [store.upload_part(key, upload_id, number, part) for number, part in enumerate(parts, start=1)]
     return Upload(key, upload_id, tuple(etags), sum(map(len, parts)))
@@ -60,6 +60,15 @@ def test_what_was_put_as_a_stream_is_read_back(store: ObjectStore, content, part
     whole = b"".join(parts)
     assert store.put("a/b", content(parts)) == hashlib.md5(whole).hexdigest()
     assert store.get("a/b") == whole
+
+
+def test_a_part_may_be_a_stream(store: ObjectStore, content) -> None:
+    pieces = [b"begin", b"", bytes(range(256)) * (9 << 10), b"x" * PART, b"end"]
+    upload = uploaded(store, "a", content(pieces), content([b"", b"last"]))
+    store.complete_upload(upload)
+
+    assert upload.parts[0] == hashlib.md5(b"".join(pieces)).hexdigest()
+    assert store.get("a") == b"".join([*pieces, b"last"])
 
 
 def test_put_overwrites(store: ObjectStore) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_back, spilled
+from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_through, spilled
 from kafka_s3.engine.open_files.states import StateBytes
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.files import Upload
@@ -59,7 +60,7 @@ class FileUpload:
         while self._spilled_bytes + self._waiting_bytes + len(data) >= self.part_size:
             room = self.part_size - self._spilled_bytes - self._waiting_bytes
             self._keep(memoryview(data)[:room])
-            self._send(self._gathered())
+            self._send()
             data = bytes(memoryview(data)[room:])  # a view would hold all of it
         self._keep(data)
 
@@ -88,7 +89,7 @@ class FileUpload:
     def finish(self) -> Upload:
         """Sends the last part, even an empty one, and gives the upload for the commit entry. Nothing is visible yet."""
         if self._spilled_bytes or self._waiting or not self._etags:
-            self._send(self._gathered())
+            self._send()
         assert self.id is not None
         return Upload(self.key, self.id, tuple(self._etags), self._sent, self.inherited)
 
@@ -98,21 +99,34 @@ class FileUpload:
         if self.id is not None and not self.inherited:
             self.store.abort_upload(self.key, self.id)
 
-    def _gathered(self) -> bytes:
-        gathered = b"".join(read_back([*self._spilled, *self._waiting]))
-        self._drop()
-        return gathered
-
     def _drop(self) -> None:
         for piece in self._spilled:
             piece.file.drop()
         self._waiting, self._waiting_bytes, self._spilled, self._spilled_bytes = [], 0, [], 0
 
-    def _send(self, data: bytes) -> None:
+    def _send(self) -> None:
+        """Sends all that waits as one part. Raises OSError where local disk cannot be read."""
         if self.id is None:
             self.id = self.store.create_upload(self.key)
-        self._etags.append(self.store.upload_part(self.key, self.id, len(self._etags) + 1, data))
-        self._sent += len(data)
+        part = _Part((*self._spilled, *self._waiting), self._spilled_bytes + self._waiting_bytes)
+        self._etags.append(self.store.upload_part(self.key, self.id, len(self._etags) + 1, part))
+        self._sent += len(part)
+        self._drop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What waits, which is read while it is sent (`store.store.Streamed`): behind each other in memory it would take that much again."""
+
+    waiting: tuple[Bytes | Spilled, ...]
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def pieces(self) -> Iterator[Bytes]:
+        """All of it, from the beginning. Raises OSError."""
+        return read_through(self.waiting)
 
 
 def upload_whole(store: ObjectStore, key: str, content: bytes, *, part_size: int) -> Upload:

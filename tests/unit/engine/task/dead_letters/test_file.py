@@ -18,6 +18,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.store import Body
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
@@ -128,7 +129,7 @@ def test_of_a_batch_that_is_bad_as_a_whole_only_a_portion_is_held(tmp_path: Path
 class _Forgetful(MemoryStore):
     """Takes parts and keeps none of them, as S3 does for the task."""
 
-    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+    def upload_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         return f"etag-{number}"
 
 
