@@ -31,9 +31,9 @@ def document(**fields: Any) -> bytes:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def produce(servers: str, topic: str, records: Iterable[Given]) -> None:
+def produce(servers: str, topic: str, records: Iterable[Given], **settings: str) -> None:
     """Sends the records, in order."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, **settings})
     for record in records:
         producer.produce(
             topic, record.value, record.key, partition=record.partition, timestamp=record.timestamp_ms,

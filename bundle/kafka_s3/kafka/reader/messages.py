@@ -38,7 +38,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
-from kafka_s3.connect.records.compiling import compiled, compiled_callback, copy_bytes
+from kafka_s3.connect.records.compiling import byte_at, compiled, compiled_callback, copy_bytes
 from kafka_s3.kafka.reader import library
 from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.errors import SourceError
@@ -55,6 +55,9 @@ MESSAGE_BYTES: Final = 350
 """What librdkafka keeps for each message besides its bytes, about."""
 _NEAR: Final = 4096
 """Two records that lie so close in memory are of the same batch; between them are the headers of the first."""
+_NEXT: Final = 32
+"""At most so many bytes are between a record without headers and the next one's key or value: how many headers, the next one's size,
+attributes, time and offset, and the sizes of its key and value."""
 _SAMPLE_BYTES: Final = 4 << 20
 """So much of headers is parsed to learn how large they are: librdkafka copies what it parses."""
 BROKERS: Final = 512
@@ -98,11 +101,34 @@ def _set_bit(bits, row):  # type: ignore[no-untyped-def]
     bits[row >> 3] |= np.uint8(1 << (row & 7))
 
 
-@compiled("void(int64, int64[::1], int64[::1])")
-def _add_headers(message, found, sizes):  # type: ignore[no-untyped-def]
+@compiled("int64(int64, int64)")
+def _gap(message, following):  # type: ignore[no-untyped-def]
+    """The bytes between a record's end and the beginning of the next one's key or value; -1: one of them has neither."""
+    one, other = _words(message), _words(following)
+    end = one[VALUE] + one[VALUE + 1] if one[VALUE + 1] else one[KEY] + one[KEY + 1]  # what is empty may lie anywhere
+    start = other[KEY] if other[KEY + 1] else other[VALUE]
+    return start - end if one[VALUE + 1] + one[KEY + 1] and other[VALUE + 1] + other[KEY + 1] else -1
+
+
+@compiled("int64(int64[::1], int64, int64)")
+def _headers_of(messages, at, out):  # type: ignore[no-untyped-def]
+    """Puts the headers of a message at the address `out`, as librdkafka does; not 0: it has none.
+
+    Behind a value Kafka's records of format 2 have the number of headers, so a zero there, with another record behind it, says it. To ask
+    librdkafka takes as long as all else that is done with a record here. In older formats there are no headers, whatever is there.
+    """
+    message = _words(messages[at])
+    has_next = at + 1 < len(messages) and 0 < _gap(messages[at], messages[at + 1]) <= _NEXT
+    if has_next and message[VALUE + 1] > 0 and byte_at(message[VALUE] + message[VALUE + 1]) == 0:
+        return 1
+    return _headers(messages[at], out)
+
+
+@compiled("void(int64[::1], int64, int64[::1], int64[::1])")
+def _add_headers(messages, at, found, sizes):  # type: ignore[no-untyped-def]
     """Adds the headers of a message to `sizes`: how many, the bytes of their names, of their values. `found` is room for four numbers."""
     out = found.ctypes.data
-    if _headers(message, out) != 0:
+    if _headers_of(messages, at, out) != 0:
         return
     headers = found[0]
     for index in range(_header_count(headers)):
@@ -123,7 +149,7 @@ def measure_batch(messages, at, until, most_rows, most_bytes, with_headers, size
             break
         headers[:] = 0
         if with_headers:
-            _add_headers(messages[at + rows], found, headers)
+            _add_headers(messages, at + rows, found, headers)
         size = message[VALUE + 1] + message[KEY + 1] + headers[1] + headers[2]
         if rows and total + size > most_bytes:
             break
@@ -131,15 +157,6 @@ def measure_batch(messages, at, until, most_rows, most_bytes, with_headers, size
         sizes[2], sizes[3], sizes[4] = sizes[2] + headers[0], sizes[3] + headers[1], sizes[4] + headers[2]
         total, rows = total + size, rows + 1
     return rows
-
-
-@compiled("int64(int64, int64)")
-def _gap(message, following):  # type: ignore[no-untyped-def]
-    """The bytes between a record's end and the beginning of the next one's key or value; -1: one of them has neither."""
-    one, other = _words(message), _words(following)
-    end = one[VALUE] + one[VALUE + 1] if one[VALUE + 1] else one[KEY] + one[KEY + 1]  # what is empty may lie anywhere
-    start = other[KEY] if other[KEY + 1] else other[VALUE]
-    return start - end if one[VALUE + 1] + one[KEY + 1] and other[VALUE + 1] + other[KEY + 1] else -1
 
 
 @compiled("int64(int64[::1])")
@@ -157,7 +174,7 @@ def held_bytes(messages):  # type: ignore[no-untyped-def]
         if 0 <= gap <= _NEAR:
             total += gap
         elif headers[1] + headers[2] < _SAMPLE_BYTES:
-            _add_headers(messages[row], found, headers)
+            _add_headers(messages, row, found, headers)
             parsed += 1
         else:
             others += 1
@@ -204,7 +221,7 @@ def copy_headers(messages, at, rows, ends, name_ends, names, value_ends, values,
     found = np.zeros(4, np.int64)
     count, name_at, value_at, nulls, out = 0, 0, 0, 0, found.ctypes.data
     for row in range(rows):
-        if _headers(messages[at + row], out) == 0:
+        if _headers_of(messages, at + row, out) == 0:
             headers = found[0]
             for index in range(_header_count(headers)):
                 _header_at(headers, index, out + 8, out + 16, out + 24)
@@ -229,7 +246,7 @@ def named_header_size(messages, at, rows, name):  # type: ignore[no-untyped-def]
     found = np.zeros(3, np.int64)
     size, out = -1, found.ctypes.data
     for row in range(rows):
-        if _headers(messages[at + row], out) == 0 and _header_last(found[0], name, out + 8, out + 16) == 0:
+        if _headers_of(messages, at + row, out) == 0 and _header_last(found[0], name, out + 8, out + 16) == 0:
             size = max(size, 0) + found[2]
     return size
 
@@ -241,7 +258,7 @@ def copy_named_headers(messages, at, rows, name, ends, data, valid):  # type: ig
     filled, out = 0, found.ctypes.data
     for row in range(rows):
         if (
-            _headers(messages[at + row], out) == 0
+            _headers_of(messages, at + row, out) == 0
             and _header_last(found[0], name, out + 8, out + 16) == 0
             and found[1] != 0
         ):

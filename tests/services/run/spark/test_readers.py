@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import subprocess
 import sys
 import time
@@ -152,6 +153,23 @@ def test_a_record_comes_with_key_headers_time_and_nulls_that_are_not_empty(
     found = reading(name, 0, len(given))
     facts = [(row["offset"], row["timestamp"], row["key"], row["value"], row["headers"]) for row in found]
     assert facts == [(n, g.timestamp_ms, g.key, g.value, list(g.headers)) for n, g in enumerate(given)]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_headers_belong_to_their_record_whatever_is_empty_or_missing_in_it_and_its_neighbours(
+    codec: str, in_task: InTask, broker: EmbeddedKafka, topic: Callable[..., str]
+) -> None:
+    name = topic("headers", config={"compression.type": "producer"})
+    some = [None, b"", b"\0", b"\0" * 200]
+    headers: list[tuple[tuple[str, bytes], ...]] = [(), (("a", b""),), (("a", b"\0"),) * 64, (("", b"1"), ("b", b"2"))]
+    given = [Given(value, key=key, headers=own) for value, key, own in itertools.product(some, some, headers)]
+    given += random.Random(7).sample(given, len(given))
+    produce(broker.bootstrap_servers, name, given, **{"compression.type": codec})
+
+    found = in_task(name, 0, len(given))
+    assert [(row["value"], row["key"], tuple(row["headers"])) for row in found] == [
+        (one.value, one.key, one.headers) for one in given
+    ]
 
 
 def test_the_type_of_a_time_is_reported(in_task: InTask, broker: EmbeddedKafka, topic: Callable[..., str]) -> None:
