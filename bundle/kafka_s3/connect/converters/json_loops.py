@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_s3.connect.records.compiling import byte_at, compiled, word_at
+from kafka_s3.connect.records.compiling import byte_at, compiled, word_at, zeros_before
 from kafka_s3.connect.records.loops import ODD, behind_sequence
 
 MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
@@ -117,6 +117,7 @@ def _behind_string(at, end):
             quotes, slashes = word ^ _QUOTES, word ^ _SLASHES
             odd = ((quotes - _ONES) & ~quotes) | ((slashes - _ONES) & ~slashes) | ((word - _SPACES) & ~word) | word
             if odd & _HIGH:
+                at += zeros_before(odd & _HIGH) >> 3  # of the bits of several bytes the lowest one is right
                 break
             at += 8
         code = byte_at(at) if at < end else 0

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numba as nb
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -109,6 +110,16 @@ def _store(code: types.Integer) -> Any:
         return types.void(types.int64, types.int64), generate
 
     return intrinsic(typed)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def zeros_before(_context: Any, _number: Any) -> Any:
+    """How many of a number's lowest bits are 0 before one that is 1, for compiled functions; the number is not 0."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
 
 
 byte_at = _load(types.uint8, types.int64)
