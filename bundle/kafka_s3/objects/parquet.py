@@ -39,6 +39,10 @@ from kafka_s3.objects.format import Format, FormatError, Paused
 MAGIC: Final = b"PAR1"
 PAGE_BYTES: Final = 64 << 10
 MANY_ROWS: Final = 1 << 15  # of a first row group
+ENOUGH_ROWS: Final = 1000
+"""So many rows say something about those of other files."""
+LOOK_EVERY: Final = 16
+MOST_KNOWN: Final = 256
 BLANKS: Final = pa.py_buffer(bytes(1 << 20))
 
 
@@ -159,7 +163,7 @@ def parquet_format(codec: str, options: AvroOptions, *, with_ids: bool = False) 
     return Format(
         "parquet",
         extension,
-        partial(ParquetFile, codec=arrow_codec, options=options, with_ids=with_ids),
+        partial(ParquetFile, codec=arrow_codec, options=options, known=RepeatedColumns(), with_ids=with_ids),
         _accept,
         stops_original=_kills_original,
     )
@@ -178,8 +182,10 @@ def _accept(run: Run) -> Values | str:
     try:
         if unfit := _unfit(run.schema):
             return f"Parquet cannot hold {unfit}."
-        if isinstance(run.values, StructColumns | AvroBodies) and run.values.table is not None:
+        if isinstance(run.values, StructColumns):
             return run.values
+        if isinstance(run.values, AvroBodies) and run.values.table is not None:
+            return StructColumns(run.values.table)  # the bodies would be taken apart by directory for nothing
         return StructColumns(arrow_table(run.values.objects(), run.schema))
     except (SchemaError, ValueError, pa.ArrowException) as error:
         return f"Parquet cannot hold the value: {error}"
@@ -199,9 +205,16 @@ class ParquetFile:
     """An open Parquet file."""
 
     def __init__(
-        self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions, with_ids: bool = False
+        self,
+        schema: ConnectSchema | None,
+        *,
+        codec: str,
+        options: AvroOptions,
+        known: RepeatedColumns,
+        with_ids: bool = False,
     ) -> None:
         self._schema = schema
+        self._known = known
         self._with_ids = with_ids
         self._codec = codec
         self._avro = footer(schema, options)
@@ -257,7 +270,7 @@ class ParquetFile:
         table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
         if self._layout is None:
             schema = numbered(table.schema, self._schema) if self._with_ids else table.schema
-            self._layout = _layout(table, schema)
+            self._layout = _layout(table, schema, self._known)
         before = self._position()
         self._opened(self._layout).write(conform(table, self._layout.schema))
         self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
@@ -329,7 +342,7 @@ class ParquetFile:
         self._waiting = sum(table.nbytes + OBJECT_BYTES * table.num_columns for table in joined)
 
     def _table(self, values: Values) -> pa.Table:
-        if isinstance(values, StructColumns | AvroBodies | JsonText) and values.table is not None:
+        if isinstance(values, StructColumns | JsonText) and values.table is not None:
             return values.table
         if self._schema is not None:
             try:
@@ -339,15 +352,42 @@ class ParquetFile:
         raise FormatError("Parquet needs values with a struct schema.")
 
 
-def _layout(table: pa.Table, schema: pa.Schema) -> FileLayout:
+class RepeatedColumns:
+    """The columns in which a dictionary pays. Of small files with the same columns one of `LOOK_EVERY` is looked at: in a sink with a
+    hundred directories to look took longer than to compress.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[pa.Schema, tuple[int, tuple[str, ...]]] = {}
+
+    def of(self, table: pa.Table) -> tuple[str, ...]:
+        """The names of those columns of a file's first rows; of few rows only where nothing is known of others."""
+        left, names = self._known.get(table.schema, (0, ()))
+        if not left or table.num_rows >= MANY_ROWS:
+            left, names = LOOK_EVERY, _repeated(table)
+        if table.num_rows >= ENOUGH_ROWS:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[table.schema] = left - 1, names
+        return names
+
+
+def _layout(table: pa.Table, schema: pa.Schema, known: RepeatedColumns) -> FileLayout:
     """What a file settles by its first row group; `schema` is that of the table, with the numbers of its columns if it has any.
 
     Few rows are compressed at level 3, as parquet-java does: at Arrow's own level 1 a file of 2,500 rows is a tenth larger, and one of
     250,000 is not.
     """
+    return FileLayout(schema, known.of(table), 1 if table.num_rows >= MANY_ROWS else 3)
+
+
+def _repeated(table: pa.Table) -> tuple[str, ...]:
+    """The names of the columns whose values come again among the first ones.
+
+    Where they do not, hashing them all costs as much as writing, and the dictionary makes a small file a third larger.
+    """
     by_number = zip(table.schema, table.columns, strict=True)  # two columns may have the same name
-    repeated = tuple(one.name for one, column in by_number if _may_repeat(one.type) and _repeats(column))
-    return FileLayout(schema, repeated, 1 if table.num_rows >= MANY_ROWS else 3)
+    return tuple(one.name for one, column in by_number if _may_repeat(one.type) and _repeats(column))
 
 
 def _may_repeat(kind: pa.DataType) -> bool:
@@ -355,10 +395,6 @@ def _may_repeat(kind: pa.DataType) -> bool:
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether a dictionary pays: values come again among the first ones.
-
-    Where they do not, hashing them all costs as much as writing, and the dictionary makes a small file a third larger.
-    """
     first = column.slice(0, SAMPLE)
     return bool(pc.count_distinct(first).as_py() <= len(first) // 2)
 

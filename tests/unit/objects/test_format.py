@@ -21,8 +21,9 @@ from kafka_s3.connect.schemas.arrow import infer_table
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.model.deflate import ENGINE_BYTES
+from kafka_s3.objects import parquet
 from kafka_s3.objects.format import Fitting, Format
-from kafka_s3.objects.parquet import CODECS, _layout, parquet_format
+from kafka_s3.objects.parquet import CODECS, RepeatedColumns, _layout, parquet_format
 from kafka_s3.objects.text import json_format
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TIME, TOLERANT
@@ -260,4 +261,25 @@ def test_a_table_with_two_columns_of_one_name_is_laid_out_column_by_column() -> 
     """An object's own bytes can name a column twice; what repeats is decided for each, and never raises."""
     table = pa.Table.from_arrays([pa.array(["a", "a"]), pa.array(["b", "c"])], names=["x", "x"])
 
-    assert _layout(table, table.schema).schema.names == ["x", "x"]
+    assert _layout(table, table.schema, RepeatedColumns()).schema.names == ["x", "x"]
+
+
+def test_of_small_files_with_the_same_columns_one_of_many_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    repeated = parquet._repeated
+    monkeypatch.setattr(parquet, "_repeated", lambda table: looked.append(table.num_rows) or repeated(table))
+    known = RepeatedColumns()
+
+    def names(rows: int, values: int, column: str = "x") -> tuple[str, ...]:
+        return known.of(pa.table({column: [n % values for n in range(rows)]}))
+
+    assert names(3, 1) == ("x",)
+    assert names(3, 3) == ()  # few rows say nothing about others
+    for _ in range(parquet.LOOK_EVERY):
+        assert names(parquet.ENOUGH_ROWS, 10) == ("x",)
+    assert looked == [3, 3, parquet.ENOUGH_ROWS]
+    assert names(parquet.ENOUGH_ROWS, parquet.ENOUGH_ROWS) == ()
+    assert names(3, 1) == ()  # as in the others
+    assert names(3, 1, "y") == ("y",)
+    assert names(parquet.MANY_ROWS, 10) == ("x",)  # many rows are worth a look of their own
+    assert looked[3:] == [parquet.ENOUGH_ROWS, 3, parquet.MANY_ROWS]

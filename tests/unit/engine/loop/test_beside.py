@@ -210,13 +210,13 @@ class Paused(CommandChannel):
 
 def test_what_is_being_read_is_committed_before_the_sink_rests() -> None:
     channel = Paused()
-    scene = with_backlog(Scene(background=lambda work: run_in_daemon(work, "test")))
 
-    def wait(_: int) -> bool:
-        channel.asked = replace(channel.asked, paused=True)
-        return channel.rested
+    def read_beside(work: Callable[[], Outcomes]) -> Future[Outcomes]:
+        channel.asked = replace(channel.asked, paused=True)  # while it is being read
+        return run_in_daemon(work, "test")
 
-    run_continuously(scene.sink, poll_ms=1_000, backoff_ms=1_000, wait=wait, channel=channel)
+    scene = with_backlog(Scene(background=read_beside))
+    run_continuously(scene.sink, poll_ms=1_000, backoff_ms=1_000, wait=lambda _: channel.rested, channel=channel)
     assert scene.sink.backlog.running == []
     assert len(scene.engine.asked) < 1 + 2 * BACKLOG // TASK  # it did not go on
     assert list(scene.world.store.pending("")) == []
