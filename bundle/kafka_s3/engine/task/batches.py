@@ -73,10 +73,12 @@ def within_memory(batch: pa.RecordBatch, inflates: Sequence[str], memory: int) -
 def converter_input(batch: pa.RecordBatch, *, envelopes: bool) -> tuple[KafkaBatch, pa.Array | None]:
     """Offsets, times and values of a batch, and its keys; keys and headers only for a converter that makes `envelopes` of them."""
     offsets = batch.column("offset").to_numpy()
-    times = pc.fill_null(batch.column("timestamp"), NO_TIMESTAMP).to_numpy(zero_copy_only=False)
+    times = batch.column("timestamp")
+    if times.null_count:
+        times = pc.fill_null(times, NO_TIMESTAMP)
     keys, headers, names = None, None, None
     if envelopes and "headers" in batch.schema.names:
         keys, headers = batch.column("key"), batch.column("headers")
     elif SCHEMA_NAME in batch.schema.names:
         names = batch.column(SCHEMA_NAME)
-    return KafkaBatch(offsets, times, batch.column("value"), headers, names), keys
+    return KafkaBatch(offsets, times.to_numpy(), batch.column("value"), headers, names), keys
