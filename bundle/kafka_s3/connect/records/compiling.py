@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numba as nb
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -116,8 +115,8 @@ def _store(code: types.Integer) -> Any:
 def zeros_before(_context: Any, _number: Any) -> Any:
     """How many of a number's lowest bits are 0 before one that is 1, for compiled functions; the number is not 0."""
 
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
 
     return types.int64(types.uint64), generate
 
