@@ -42,7 +42,9 @@ MANY_ROWS: Final = 1 << 15  # of a first row group
 ENOUGH_ROWS: Final = 1000
 """So many rows say something about those of other files."""
 LOOK_EVERY: Final = 16
-MOST_KNOWN: Final = 256
+"""One of so many small files is looked at."""
+KNOWN_BYTES: Final = 1 << 20
+"""Of schemas of which something is known, about, or one."""
 BLANKS: Final = pa.py_buffer(bytes(1 << 20))
 
 
@@ -359,6 +361,7 @@ class RepeatedColumns:
 
     def __init__(self) -> None:
         self._known: dict[pa.Schema, tuple[int, tuple[str, ...]]] = {}
+        self._known_bytes = 0
 
     def of(self, table: pa.Table) -> tuple[str, ...]:
         """The names of those columns of a file's first rows; of few rows only where nothing is known of others."""
@@ -366,10 +369,17 @@ class RepeatedColumns:
         if not left or table.num_rows >= MANY_ROWS:
             left, names = LOOK_EVERY, _repeated(table)
         if table.num_rows >= ENOUGH_ROWS:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
+            if table.schema not in self._known:
+                self._make_room(int(table.schema.serialize().size))
             self._known[table.schema] = left - 1, names
         return names
+
+    def _make_room(self, size: int) -> None:
+        """For a schema of so many bytes: inferred ones may be of any size, and each file may have another."""
+        if self._known_bytes + size > KNOWN_BYTES:
+            self._known.clear()
+            self._known_bytes = 0
+        self._known_bytes += size
 
 
 def _layout(table: pa.Table, schema: pa.Schema, known: RepeatedColumns) -> FileLayout:

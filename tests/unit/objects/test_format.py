@@ -283,3 +283,13 @@ def test_of_small_files_with_the_same_columns_one_of_many_is_looked_at(monkeypat
     assert names(3, 1, "y") == ("y",)
     assert names(parquet.MANY_ROWS, 10) == ("x",)  # many rows are worth a look of their own
     assert looked[3:] == [parquet.ENOUGH_ROWS, 3, parquet.MANY_ROWS]
+
+
+def test_what_is_known_of_files_whose_columns_always_differ_is_bounded_in_bytes() -> None:
+    known, row = RepeatedColumns(), pa.array([0] * parquet.ENOUGH_ROWS)
+    most = 0
+    for file in range(12):
+        names = [f"{file}-{column}-{'x' * 90}" for column in range(1500)]
+        assert known.of(pa.Table.from_arrays([row] * len(names), names=names)) == tuple(names)
+        most = max(most, sum(schema.serialize().size for schema in known._known))
+    assert parquet.KNOWN_BYTES / 2 < most <= parquet.KNOWN_BYTES
