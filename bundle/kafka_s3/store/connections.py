@@ -6,7 +6,6 @@ errors, as for the requests of its client.
 
 from __future__ import annotations
 
-import io
 import re
 import socket
 import sys
@@ -22,7 +21,7 @@ from botocore import exceptions as boto
 
 from kafka_s3.model.addresses import is_metadata_service
 from kafka_s3.model.errors import StorageError
-from kafka_s3.store.store import Body, Streamed
+from kafka_s3.store.store import Body, pieces_of
 
 _UNTRUSTED: Final = frozenset(
     {
@@ -212,7 +211,7 @@ class _Connection:
             curl.setopt(pycurl.POST, 1)
             curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(asked.body))
             # not as POSTFIELDS: libcurl would send them again by itself where a kept connection breaks, a completion twice
-            curl.setopt(pycurl.READFUNCTION, _read_of(asked.body))
+            curl.setopt(pycurl.READFUNCTION, _Pieces(asked.body).read)
         curl.setopt(pycurl.CUSTOMREQUEST, asked.method)
         if signature is not None:
             curl.setopt(pycurl.AWS_SIGV4, f"aws:amz:{signature.region}:{signature.service}")
@@ -245,22 +244,15 @@ class _Connection:
         return kind(endpoint_url=url, error=text) if kind else boto.HTTPClientError(error=f"{text} ({url})")
 
 
-def _read_of(body: Body) -> Callable[[int], bytes]:
-    """What libcurl asks for the next bytes, at most so many."""
-    if isinstance(body, bytes):
-        return io.BytesIO(body).read
-    return _Pieces(body).read
-
-
 class _Pieces:
     """Content that is read while it is sent."""
 
-    def __init__(self, body: Streamed) -> None:
-        self._pieces = body.pieces()
+    def __init__(self, body: Body) -> None:
+        self._pieces = pieces_of(body)
         self._rest = memoryview(b"")
 
     def read(self, most: int) -> bytes:
-        """The next bytes, at most so many; none at the end. Small pieces come together."""
+        """What libcurl asks for: the next bytes, at most so many; none at the end. Small pieces come together."""
         found, size = list[memoryview](), 0
         while size < most:
             if not self._rest:

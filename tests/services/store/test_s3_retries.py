@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from moto.s3.models import s3_backends
 
+from kafka_s3.engine.open_files.spill import SpillFile
+from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.model.errors import PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.store.s3 import S3Store
@@ -300,3 +303,20 @@ def test_streamed_content_that_cannot_be_read_is_not_sent_in_part(s3: S3Store, r
     with pytest.raises(OSError, match="Input/output error"):
         s3.put("state", content([b"x" * 200_000], fails_at=3))  # behind both digests, while it is sent
     assert s3.head("state") is None
+
+
+def test_a_part_that_waits_in_memory_and_on_disk_is_sent_whole_again_and_is_let_go_of_then(
+    s3: S3Store, relay, tmp_path: Path
+) -> None:
+    upload = FileUpload(s3, "data", part_size=1 << 30)
+    for piece in (b"begin", b"x" * 700_000, b"end"):
+        upload.add(piece)
+        upload.spill(SpillFile(tmp_path))
+        upload.add(piece.upper())
+    upload.id = s3.create_upload("data")
+    relay.answer(500, "InternalError")
+    s3.complete_upload(upload.finish())
+
+    assert [len(seen.body) for seen in relay.seen if "partNumber=1" in seen.path] == [2 * 700_008] * 2
+    assert s3.get("data") == b"beginBEGIN" + b"x" * 700_000 + b"X" * 700_000 + b"endEND"
+    assert [*tmp_path.iterdir()] == []

@@ -37,13 +37,12 @@ class SpillFolder:
     def __init__(self) -> None:
         """Sweeps away what killed processes left, once in a process. Raises LocalDiskError."""
         self._path: Path | None = None
-        self._lock = Lock()
         with _made():
             _own_folder(os.getpid(), tempfile.gettempdir())
 
     def __fspath__(self) -> str:
         """Raises LocalDiskError."""
-        with self._lock, _made():
+        with _made():
             self._path = self._path or _new_folder()
             return str(self._path)
 

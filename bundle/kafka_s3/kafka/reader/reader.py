@@ -78,21 +78,23 @@ class RangeReader:
         """Each range with its batches, whose offsets ascend; take all of them before you ask for the next range."""
         waiting = deque(ranges)
         while waiting:
-            wave = self._wave(waiting)
+            wave, together = self._wave(waiting)
             if len(wave) > 1:
-                yield from self._together(wave)
+                yield from self._together(wave, together)
             else:
                 with closing(self._alone(wave[0])) as batches:
                     yield wave[0], batches
 
-    def _wave(self, waiting: deque[OffsetRange]) -> list[OffsetRange]:
-        """The next ranges that can be read together; those of a topic whose records are large, or not known yet, one by one."""
+    def _wave(self, waiting: deque[OffsetRange]) -> tuple[list[OffsetRange], int]:
+        """The next ranges that can be read together, and how many such ranges may be; those of a topic whose records are large, or not
+        known yet, come one by one.
+        """
         wave = [waiting.popleft()]
         most = self._at_a_time(wave[0])
         while waiting and len(wave) < (fewer := min(most, self._at_a_time(waiting[0]))):
             most = fewer
             wave.append(waiting.popleft())
-        return wave
+        return wave, most
 
     def _at_a_time(self, wanted: OffsetRange) -> int:
         """With how many, itself included, this range may be read."""
@@ -113,8 +115,9 @@ class RangeReader:
         """The properties with this machine's rack, where it is to be found out."""
         return with_rack(self.bootstrap_servers, self.properties)
 
-    def _together(self, wave: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Iterator[pa.RecordBatch]]]:
-        together = min(map(self._at_a_time, wave))
+    def _together(
+        self, wave: Sequence[OffsetRange], together: int
+    ) -> Iterator[tuple[OffsetRange, Iterator[pa.RecordBatch]]]:
         known = [weight.pace(together) for wanted in wave if (weight := self._weight(wanted))]
         limits = Pace(min(one.fetch_bytes for one in known), min(one.records for one in known))
         starts = {wanted.topic_partition: wanted.start for wanted in wave if wanted.start < wanted.until}

@@ -27,7 +27,8 @@ def waves(*lengths: int, topic: str = "orders") -> list[list[int]]:
     waiting = deque(OffsetRange(TopicPartition(topic, n), 7, 7 + length) for n, length in enumerate(lengths))
     reader, found = RangeReader("brokers", {}), list[list[int]]()
     while waiting:
-        found.append([wanted.until - wanted.start for wanted in reader._wave(waiting)])
+        wave, _ = reader._wave(waiting)
+        found.append([wanted.until - wanted.start for wanted in wave])
     return found
 
 
