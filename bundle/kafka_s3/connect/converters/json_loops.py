@@ -10,13 +10,25 @@ Loops are compiled when this module is imported, so it is imported where the fir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_s3.connect.records.compiling import byte_at, compiled, word_at, zeros_before
+from kafka_s3.connect.records.compiling import (
+    SPAN,
+    byte_at,
+    bytes_before,
+    compiled,
+    copy_bytes,
+    inlined,
+    long_at,
+    put_byte,
+    put_int,
+    put_long,
+    word_at,
+)
 from kafka_s3.connect.records.loops import ODD, behind_sequence
 
 MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
@@ -33,32 +45,29 @@ class Members:
         _, bounds, data = documents.buffers()
         rows, encoded = len(documents), [name.encode() for name in names]
         self._data = np.frombuffer(data or b"\0", np.uint8)
-        shape = (len(names), rows)
-        self._kinds = np.zeros(shape, np.uint8)
-        self._begins, self._stops = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        self._notes = np.zeros((len(names), rows, 3), np.int32)
         self.passed: npt.NDArray[np.bool_] = np.zeros(rows, bool)
         self.refused = scan(
             self._data,
             np.frombuffer(bounds, np.int32)[documents.offset : documents.offset + rows + 1],
             np.frombuffer(b"".join(encoded) + b"\0", np.uint8),
             np.cumsum([0, *map(len, encoded)], dtype=np.int64),
-            self._kinds, self._begins, self._stops, self.passed,
+            self._notes, self.passed,
         )  # fmt: skip
 
     def column(self, number: int, kind: pa.DataType) -> pa.Array | None:
         """One member of every document, null where it is missing; None where some are of another type, or have escapes in their text."""
-        here = {found for found in np.flatnonzero(np.bincount(self._kinds[number])).tolist() if found > NULL}
+        size, kinds = survey(self._notes, number)
+        here = {found for found in range(NULL + 1, NESTED + 1) if kinds >> found & 1}
         try:
             if pa.types.is_string(kind):
-                return self._texts(number) if here <= {TEXT} else None
+                return self._texts(number, size) if here <= {TEXT} else None
             if pa.types.is_boolean(kind):
-                return self._texts(number).cast(kind) if here <= {TRUE, FALSE} else None
+                return self._texts(number, size).cast(kind) if here <= {TRUE, FALSE} else None
             if pa.types.is_integer(kind):
-                return self._texts(number).cast(kind) if here <= {WHOLE} else None
+                return self._whole(number, size).cast(kind) if here <= {WHOLE} else None
             if pa.types.is_floating(kind):
-                return (
-                    self._texts(number).cast(pa.float64()).cast(kind, safe=False) if here <= {WHOLE, FRACTION} else None
-                )
+                return self._fractions(number, size).cast(kind, safe=False) if here <= {WHOLE, FRACTION} else None
         except pa.ArrowInvalid:  # a number beyond its type
             pass
         return None
@@ -68,23 +77,52 @@ class Members:
         whole = self.column(number, pa.int64())
         return whole if whole is not None else self.column(number, pa.string())
 
-    def _texts(self, number: int) -> pa.Array:
-        kinds, begins, stops = self._kinds[number], self._begins[number], self._stops[number]
-        out = np.empty(total(kinds, begins, stops), np.uint8)
-        bounds, valid = np.zeros(len(kinds) + 1, np.int32), np.zeros((len(kinds) + 7) // 8, np.uint8)
-        nulls = gather(self._data, kinds, begins, stops, bounds, out, valid)
-        buffers = [pa.py_buffer(valid) if nulls else None, pa.py_buffer(bounds), pa.py_buffer(out)]
-        return pa.Array.from_buffers(pa.string(), len(kinds), buffers, nulls)
+    def _whole(self, number: int, size: int) -> pa.Array:
+        numbers, valid = np.zeros(len(self.passed), np.int64), self._bits()
+        nulls = whole_numbers(self._data, self._notes, number, numbers, valid)
+        return (
+            self._texts(number, size).cast(pa.int64()) if nulls == HARD else _array(pa.int64(), nulls, valid, numbers)
+        )
+
+    def _fractions(self, number: int, size: int) -> pa.Array:
+        numbers, valid = np.zeros(len(self.passed), np.float64), self._bits()
+        nulls = fractions(self._data, self._notes, number, numbers, valid)
+        texts = nulls == HARD
+        return self._texts(number, size).cast(pa.float64()) if texts else _array(pa.float64(), nulls, valid, numbers)
+
+    def _texts(self, number: int, size: int) -> pa.Array:
+        out, bounds, valid = np.empty(size, np.uint8), np.zeros(len(self.passed) + 1, np.int32), self._bits()
+        nulls = gather(self._data, self._notes, number, bounds, out, valid)
+        return _array(pa.string(), nulls, valid, bounds, out)
+
+    def _bits(self) -> npt.NDArray[np.uint8]:
+        return np.zeros((len(self.passed) + 7) // 8, np.uint8)
+
+
+def _array(kind: pa.DataType, nulls: int, valid: npt.NDArray[np.uint8], *buffers: npt.NDArray[Any]) -> pa.Array:
+    """An array of all rows over these buffers."""
+    rows = len(buffers[0]) - (1 if pa.types.is_string(kind) else 0)
+    return pa.Array.from_buffers(
+        kind, rows, [pa.py_buffer(valid) if nulls else None, *map(pa.py_buffer, buffers)], nulls
+    )
 
 
 DEEP: Final = 200
 LONGEST: Final = 300
+HARD: Final = -1
+"""A number has too many digits for a loop, or an exponent: it is for Arrow to read."""
 _BYTES = "Array(uint8, 1, 'C', True)"
 _BOUNDS = "Array(int32, 1, 'C', True)"
 """Arrays that may be of Arrow, which nobody may write into."""
-_PLACES = "uint8[:, ::1], int32[:, ::1], int32[:, ::1]"
-_ONES, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_QUOTES, _SLASHES, _SPACES = np.uint64(0x22) * _ONES, np.uint64(0x5C) * _ONES, np.uint64(0x20) * _ONES
+_NOTES = "int32[:, :, ::1]"
+"""By member and row: where it begins, where it stops, and what it is."""
+_NOTE: Final = 12
+KNOWN: Final = 64
+"""So many names of a document, from the first one on, are known for the next."""
+_KNOWN: Final = 24
+_special_of = bytes_before((0x80, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
+"""Before what is not plain in a string: a control character, a byte above 0x7F, a quote, a backslash."""
+_digits_of = bytes_before((0x3A, 0x2F))
 
 
 @compiled("int64(int64, int64)")
@@ -105,21 +143,19 @@ def _behind_escape(at, end):
     return at + 6
 
 
-@compiled("int64(int64, int64)")
-def _behind_string(at, end):
-    """Behind the closing quote of a string whose content begins at a place, negated where it has escapes; 0: it is none."""
+@inlined("int64(int64, int64, int64)")
+def _behind_string(at, end, last):
+    """Behind the closing quote of a string whose content begins at a place, negated where it has escapes; 0: it is none.
+
+    From the address `last` on there are no SPAN bytes to read.
+    """
     escaped = False
     while at < end:
-        while (
-            at + 8 <= end
-        ):  # eight bytes at a time, as long as none of them is a quote, a backslash, a control character or above 0x7F
-            word = word_at(at)
-            quotes, slashes = word ^ _QUOTES, word ^ _SLASHES
-            odd = ((quotes - _ONES) & ~quotes) | ((slashes - _ONES) & ~slashes) | ((word - _SPACES) & ~word) | word
-            if odd & _HIGH:
-                at += zeros_before(odd & _HIGH) >> 3  # of the bits of several bytes the lowest one is right
-                break
-            at += 8
+        if at < last:
+            plain = _special_of(at)
+            at += plain
+            if plain == SPAN:
+                continue
         code = byte_at(at) if at < end else 0
         while 0x20 <= code < 0x80 and code != 0x22 and code != 0x5C:
             at += 1
@@ -138,25 +174,29 @@ def _behind_string(at, end):
     return 0
 
 
-@compiled("int64(int64, int64)")
-def _behind_digits(at, end):
+@inlined("int64(int64, int64, int64)")
+def _behind_digits(at, end, last):
+    if at < last:
+        digits = _digits_of(at)
+        if digits < SPAN:
+            return min(at + digits, end)
     while at < end and 0x30 <= byte_at(at) <= 0x39:
         at += 1
     return at
 
 
-@compiled("int64(int64, int64)")
-def _behind_number(at, end):
+@inlined("int64(int64, int64, int64)")
+def _behind_number(at, end, last):
     """Behind the number at a place, negated where it has a fraction or an exponent; 0: it is none, or a long one."""
     begin, plain = at, True
     if byte_at(at) == 0x2D:
         at += 1
-    digits = _behind_digits(at, end)
+    digits = _behind_digits(at, end, last)
     if digits == at or (byte_at(at) == 0x30 and digits > at + 1):
         return 0
     at = digits
     if at < end and byte_at(at) == 0x2E:
-        plain, digits = False, _behind_digits(at + 1, end)
+        plain, digits = False, _behind_digits(at + 1, end, last)
         if digits == at + 1:
             return 0
         at = digits
@@ -164,7 +204,7 @@ def _behind_number(at, end):
         at += 1
         if at < end and (byte_at(at) == 0x2B or byte_at(at) == 0x2D):
             at += 1
-        plain, digits = False, _behind_digits(at, end)
+        plain, digits = False, _behind_digits(at, end, last)
         if digits == at:
             return 0
         at = digits
@@ -173,34 +213,41 @@ def _behind_number(at, end):
     return at if plain else -at
 
 
-@compiled("int64(int64, int64)")
+@inlined("int64(int64, int64)")
 def _behind_space(at, end):
     while at < end and (byte_at(at) == 0x20 or byte_at(at) == 0x09):
         at += 1
     return at
 
 
-@compiled(f"int64(int64, int64, {_BYTES}, int64[::1], int64)")
-def _which(at, size, names, ends, guess):
-    """The number of a wanted member by its name, -1 where it is not wanted; `guess` is tried first."""
-    count, base = len(ends) - 1, np.int64(names.ctypes.data)
-    for step in range(count):
-        one = guess + step
-        if one >= count:
-            one -= count
-        begin = base + ends[one]
-        if ends[one + 1] - ends[one] == size:
-            same = True
-            for index in range(size):
-                if byte_at(at + index) != byte_at(begin + index):
-                    same = False
-                    break
-            if same:
-                return one
+@inlined("boolean(int64, int64, int64)")
+def _same(at, other, size):
+    """Whether the bytes from two addresses on are the same: one or more, of which as many as fill words of eight are read."""
+    while size > 8:
+        if word_at(at) != word_at(other):
+            return False
+        at, other, size = at + 8, other + 8, size - 8
+    return (word_at(at) ^ word_at(other)) << np.uint64(64 - 8 * size) == 0
+
+
+@compiled("int64(int64, int64, int64, int64)")
+def _which(at, size, names, count):
+    """The number of a wanted member by its name, -1 where it is not wanted.
+
+    At the address `names` are where each of so many names begins, and behind those where it ends.
+    """
+    for one in range(count):
+        begin = long_at(names + 8 * one)
+        same = long_at(names + 8 * (count + one)) - begin == size
+        for index in range(size if same else 0):
+            if byte_at(at + index) != byte_at(begin + index):
+                same = False
+        if same:
+            return one
     return -1
 
 
-@compiled("boolean(int64, int64, int64, int64)")
+@inlined("boolean(int64, int64, int64, int64)")
 def _is_word(at, end, word, size):
     """Whether the characters at a place are those of a word of four, and for a fifth one an `e` behind them."""
     if at + size > end:
@@ -211,136 +258,217 @@ def _is_word(at, end, word, size):
     return size == 4 or byte_at(at + 4) == 0x65
 
 
-@compiled("int64(int64, int64, int64[::1])")
-def _behind_scalar(at, end, kind):
+@inlined("UniTuple(int64, 2)(int64, int64, int64)")
+def _behind_scalar(at, end, last):
     """Behind the string, number or literal at a place, and what it is; 0: it is none of them."""
     code = byte_at(at)
     if code == 0x22:
-        behind = _behind_string(at + 1, end)
-        kind[0] = TEXT if behind > 0 else ESCAPED
-    elif code == 0x2D or 0x30 <= code <= 0x39:
-        behind = _behind_number(at, end)
-        kind[0] = WHOLE if behind > 0 else FRACTION
-    elif _is_word(at, end, 0x65757274, 4):
-        kind[0], behind = TRUE, at + 4
-    elif _is_word(at, end, 0x6C6C756E, 4):
-        kind[0], behind = NULL, at + 4
-    elif _is_word(at, end, 0x736C6166, 5):
-        kind[0], behind = FALSE, at + 5
-    else:
-        behind = 0
-    return -behind if behind < 0 else behind
+        behind = _behind_string(at + 1, end, last)
+        return (behind, TEXT) if behind >= 0 else (-behind, ESCAPED)
+    if code == 0x2D or 0x30 <= code <= 0x39:
+        behind = _behind_number(at, end, last)
+        return (behind, WHOLE) if behind >= 0 else (-behind, FRACTION)
+    if _is_word(at, end, 0x65757274, 4):
+        return at + 4, TRUE
+    if _is_word(at, end, 0x6C6C756E, 4):
+        return at + 4, NULL
+    if _is_word(at, end, 0x736C6166, 5):
+        return at + 5, FALSE
+    return 0, NULL
 
 
-@compiled("int64(int64, int64)")
-def _behind_name(at, end):
-    """Behind the closing quote of a member's name, negated where it has escapes; 0: none begins at this place."""
-    return _behind_string(at + 1, end) if at < end and byte_at(at) == 0x22 else 0
+@inlined("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64)")
+def _behind_name(at, end, last, names, count, known):
+    """Behind the closing quote of a member's name, negated where it has escapes, and which wanted member it is; 0: none begins here.
+
+    Documents of a topic mostly have the same names in the same order. So at the address `known` is the name that was last seen in this
+    place: where it is, its length with both quotes, which member it is. To compare it is half of the work: the processor goes on where it
+    would otherwise wait for the place of the quote.
+    """
+    size = long_at(known + 8)
+    if size and at + size + 8 <= end and _same(at, long_at(known), size):
+        return at + size, long_at(known + 16)
+    behind = _behind_string(at + 1, end, last) if at < end and byte_at(at) == 0x22 else 0
+    if behind <= 0:
+        return behind, -1
+    which = _which(at + 1, behind - at - 2, names, count)
+    if behind + 8 <= end:
+        put_long(known, at)
+        put_long(known + 8, behind - at)
+        put_long(known + 16, which)
+    return behind, which
 
 
-@compiled("int64(int64, int64)")
+@inlined("int64(int64, int64)")
 def _behind_colon(at, end):
     """Where a value may begin behind the colon that follows a name; `end` where there is none."""
     at = _behind_space(at, end)
     return _behind_space(at + 1, end) if at < end and byte_at(at) == 0x3A else end
 
 
-@compiled(f"boolean(int64, int64, int64, int64, {_BYTES}, int64[::1], {_PLACES}, uint8[::1], int64[::1])")
-def _document(base, at, end, row, names, ends, kinds, begins, stops, objects, kind):
-    """Whether the bytes from address `at` to `end` are a document that passes; `objects` and `kind` are working space.
+@inlined("boolean(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def _document(base, at, end, last, names, count, known, objects, notes, stride):
+    """Whether the bytes from address `at` to `end` are a document that passes.
 
-    At each turn the place is behind an opening bracket (`first`) or behind a value. `objects[depth]` says whether the brackets there are
-    those of an object; a bracket that closes is itself the end of a value. `wanted` is the member of the document that is being read, if it
-    is a wanted one. Places are noted relative to `base`.
+    At each turn the place is behind an opening bracket (`first`) or behind a value. The byte at the address `objects` + depth says whether
+    the brackets there are those of an object; a bracket that closes is itself the end of a value. `wanted` is the member of the document
+    that is being read, if it is a wanted one. Its begin and its stop, relative to `base`, and what it is are noted at the address `notes`,
+    plus `stride` for each member before it.
     """
     if end - at < 2 or byte_at(at) != 0x7B:
         return False
-    at, depth, first, wanted, guess = at + 1, 0, True, -1, 0
-    objects[0] = 1
+    at, depth, first, wanted, behind_known = at + 1, 0, True, -1, known + _KNOWN * (KNOWN - 1)
+    put_byte(objects, 1)
     while True:
         at = _behind_space(at, end)
         code = byte_at(at) if at < end else 0
-        if code == (0x7D if objects[depth] else 0x5D):
+        in_object = byte_at(objects + depth)
+        if code == (0x7D if in_object else 0x5D):
             at += 1
             if depth == 0:
                 return at == end
             depth, first = depth - 1, False
             if depth == 0 and wanted >= 0:
-                stops[wanted, row], wanted = at - base, -1
+                put_int(notes + stride * wanted + 4, at - base)
+                wanted = -1
             continue
         if not first:
             if code != 0x2C:
                 return False
             at = _behind_space(at + 1, end)
-        if objects[depth]:
-            behind = _behind_name(at, end)
-            if depth == 0 and len(ends) > 1 and behind > 0:
-                wanted = _which(at + 1, behind - at - 2, names, ends, guess)
-                guess = wanted + 1 if wanted >= 0 else guess
-            elif behind == 0 or (depth == 0 and len(ends) > 1):
+        if in_object:
+            behind, which = _behind_name(at, end, last, names, count, known)
+            if behind == 0 or (behind < 0 and depth == 0 and count > 0):
                 return False  # there is none; or it has escapes, and may be one that is wanted
+            known += _KNOWN if known < behind_known else 0
+            wanted = which if depth == 0 else wanted
             at = _behind_colon(abs(behind), end)
         code = byte_at(at) if at < end else 0
-        noted = depth == 0 and wanted >= 0
+        note = notes + stride * wanted if depth == 0 and wanted >= 0 else 0
         if code == 0x7B or code == 0x5B:
             if depth + 2 >= DEEP:
                 return False
-            if noted:
-                kinds[wanted, row], begins[wanted, row] = NESTED, at - base
+            if note:
+                put_int(note, at - base)
+                put_int(note + 8, NESTED)
             at, depth, first = at + 1, depth + 1, True
-            objects[depth] = 1 if code == 0x7B else 0
+            put_byte(objects + depth, 1 if code == 0x7B else 0)
             continue
-        behind = _behind_scalar(at, end, kind) if at < end else 0
+        behind, kind = _behind_scalar(at, end, last) if at < end else (0, NULL)
         if behind == 0:
             return False
-        if noted:
+        if note:
             quote = 1 if code == 0x22 else 0
-            kinds[wanted, row], begins[wanted, row], stops[wanted, row] = (
-                kind[0],
-                at + quote - base,
-                behind - quote - base,
-            )
+            put_int(note, at + quote - base)
+            put_int(note + 4, behind - quote - base)
+            put_int(note + 8, kind)
             wanted = -1
         at, first = behind, False
 
 
-@compiled(f"int64({_BYTES}, {_BOUNDS}, {_BYTES}, int64[::1], {_PLACES}, boolean[::1])")
-def scan(data, bounds, names, ends, kinds, begins, stops, passed):
+@compiled(f"int64({_BYTES}, {_BOUNDS}, {_BYTES}, int64[::1], {_NOTES}, boolean[::1])")
+def scan(data, bounds, names, ends, notes, passed):
     """Which documents of a batch pass; returns how many do not.
 
     Document `row` has the bytes `data[bounds[row]:bounds[row + 1]]`. The n-th wanted member of an object is called
-    `names[ends[n]:ends[n + 1]]`, in UTF-8. Of the last one of a name are noted, by member and row: what it is (`kinds`, MISSING at first),
-    and where it begins and stops, a string without its quotes.
+    `names[ends[n]:ends[n + 1]]`, in UTF-8. Of the last one of a name are noted, by member and row: where it begins and stops, a string
+    without its quotes, and what it is, MISSING at first.
     """
-    objects, kind, refused, base = np.zeros(DEEP, np.uint8), np.zeros(1, np.int64), 0, np.int64(data.ctypes.data)
-    for row in range(len(bounds) - 1):
-        at, end = base + bounds[row], base + bounds[row + 1]
-        passed[row] = _document(base, at, end, row, names, ends, kinds, begins, stops, objects, kind)
+    refused, rows, count = 0, len(bounds) - 1, len(ends) - 1
+    base, first_note = np.int64(data.ctypes.data), np.int64(notes.ctypes.data)
+    last = base + len(data) - SPAN + 1
+    wanted = np.concatenate((ends[:-1], ends[1:])) + np.int64(names.ctypes.data)
+    objects, known = np.zeros(DEEP, np.uint8), np.zeros(KNOWN * _KNOWN, np.uint8)
+    for row in range(rows):
+        passed[row] = _document(
+            base, base + bounds[row], base + bounds[row + 1], last,
+            np.int64(wanted.ctypes.data), count, np.int64(known.ctypes.data), np.int64(objects.ctypes.data),
+            first_note + _NOTE * row, _NOTE * rows,
+        )  # fmt: skip
         refused += 0 if passed[row] else 1
     return refused
 
 
-@compiled("int64(uint8[:], int32[:], int32[:])")
-def total(kinds, begins, stops):
-    """How many bytes one member takes over all rows, where it is no null."""
-    size = 0
-    for row in range(len(kinds)):
-        if kinds[row] > NULL:
-            size += stops[row] - begins[row]
-    return size
+@compiled(f"UniTuple(int64, 2)({_NOTES}, int64)")
+def survey(notes, member):
+    """How many bytes one member takes over all rows where it is no null, and which kinds it has, a bit for each."""
+    size, kinds = 0, 0
+    for row in range(notes.shape[1]):
+        begin, stop, kind = notes[member, row]
+        kinds |= 1 << kind
+        size += stop - begin if kind > NULL else 0
+    return size, kinds
 
 
-@compiled(f"int64({_BYTES}, uint8[:], int32[:], int32[:], int32[::1], uint8[::1], uint8[::1])")
-def gather(data, kinds, begins, stops, bounds, out, valid):
+@compiled(f"int64({_BYTES}, {_NOTES}, int64, int32[::1], uint8[::1], uint8[::1])")
+def gather(data, notes, member, bounds, out, valid):
     """The texts of one member into the buffers of an Arrow array, null where it is missing or null; returns how many are null."""
-    at, nulls = 0, 0
-    for row in range(len(kinds)):
-        if kinds[row] > NULL:
+    base, first, into, nulls = np.int64(data.ctypes.data), np.int64(out.ctypes.data), 0, 0
+    for row in range(notes.shape[1]):
+        if notes[member, row, 2] > NULL:
             valid[row >> 3] |= np.uint8(1 << (row & 7))
-            for index in range(begins[row], stops[row]):
-                out[at] = data[index]
-                at += 1
+            begin, size = notes[member, row, 0], notes[member, row, 1] - notes[member, row, 0]
+            copy_bytes(first + into, base + begin, size)
+            into += size
         else:
             nulls += 1
-        bounds[row + 1] = at
+        bounds[row + 1] = into
+    return nulls
+
+
+@compiled(f"int64({_BYTES}, {_NOTES}, int64, int64[::1], uint8[::1])")
+def whole_numbers(data, notes, member, numbers, valid):
+    """The whole numbers of one member, and by bit which rows have one; returns how many are null. HARD: one may have more than 64 bits."""
+    base, nulls = np.int64(data.ctypes.data), 0
+    for row in range(notes.shape[1]):
+        if notes[member, row, 2] <= NULL:
+            nulls += 1
+            continue
+        at, end = base + notes[member, row, 0], base + notes[member, row, 1]
+        negative, number = byte_at(at) == 0x2D, 0
+        at += 1 if negative else 0
+        if end - at > 18:
+            return HARD
+        while at < end:
+            number = 10 * number + byte_at(at) - 0x30
+            at += 1
+        numbers[row] = -number if negative else number
+        valid[row >> 3] |= np.uint8(1 << (row & 7))
+    return nulls
+
+
+_EXACT: Final = 15
+"""So many digits are a whole number that a double holds, and so many times ten as well: then their quotient is the nearest double
+(W. Clinger, How to read floating point numbers accurately, 1990)."""
+_POWERS = np.array([float(f"1e{power}") for power in range(_EXACT + 1)])
+
+
+@compiled(f"int64({_BYTES}, {_NOTES}, int64, float64[::1], uint8[::1])")
+def fractions(data, notes, member, numbers, valid):
+    """The numbers of one member, and by bit which rows have one; returns how many are null. HARD: one has many digits or an exponent."""
+    base, nulls = np.int64(data.ctypes.data), 0
+    for row in range(notes.shape[1]):
+        if notes[member, row, 2] <= NULL:
+            nulls += 1
+            continue
+        at, end = base + notes[member, row, 0], base + notes[member, row, 1]
+        negative, digits, behind_point, pointed = byte_at(at) == 0x2D, 0, 0, 0
+        at += 1 if negative else 0
+        if end - at > _EXACT + 1:
+            return HARD
+        while at < end:
+            code = byte_at(at)
+            if code == 0x2E:
+                pointed = 1
+            elif 0x30 <= code <= 0x39:
+                digits = 10 * digits + code - 0x30
+                behind_point += pointed
+            else:
+                return HARD
+            at += 1
+        if digits > 10**_EXACT:
+            return HARD
+        number = np.float64(digits) / _POWERS[behind_point]
+        numbers[row] = -number if negative else number
+        valid[row >> 3] |= np.uint8(1 << (row & 7))
     return nulls

@@ -11,11 +11,12 @@ import ast
 import hashlib
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 import numba as nb
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -24,22 +25,28 @@ PACKAGE: Final = "kafka_s3"
 
 def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
     """Compiles a function of numbers and arrays at once, for these types; other threads of Python run while it does."""
+    return partial(_compiled, signature, inline=False)
 
-    def compile_now(function: Callable[..., Any]) -> Any:
-        try:
-            dispatcher = nb.njit(nogil=True, cache=True)(function)
-            _stamp_with_imports(dispatcher, function.__module__)
-        except (
-            RuntimeError,
-            OSError,
-            AttributeError,
-        ):  # nothing can be written, or this numba keeps its code in another way
-            return nb.njit(signature, nogil=True)(function)
-        dispatcher.compile(signature)
-        dispatcher.disable_compile()
-        return dispatcher
 
-    return compile_now
+def inlined(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Compiles a function into each one that calls it: a call takes as long as a few bytes, and counts references to every array."""
+    return partial(_compiled, signature, inline=True)
+
+
+def _compiled(signature: str, function: Callable[..., Any], *, inline: bool) -> Any:
+    options = {"nogil": True, "forceinline": inline}
+    try:
+        dispatcher = nb.njit(cache=True, **options)(function)
+        _stamp_with_imports(dispatcher, function.__module__)
+    except (
+        RuntimeError,
+        OSError,
+        AttributeError,
+    ):  # nothing can be written, or this numba keeps its code in another way
+        return nb.njit(signature, **options)(function)
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    return dispatcher
 
 
 def compiled_callback(signature: str) -> Callable[[Callable[..., Any]], Any]:
@@ -111,14 +118,36 @@ def _store(code: types.Integer) -> Any:
     return intrinsic(typed)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def zeros_before(_context: Any, _number: Any) -> Any:
-    """How many of a number's lowest bits are 0 before one that is 1, for compiled functions; the number is not 0."""
+SPAN: Final = 32
+"""The bytes that are looked at in one instruction where the processor has it, in a few where it has not."""
 
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
 
-    return types.int64(types.uint64), generate
+def bytes_before(*ranges: tuple[int, int]) -> Any:
+    """How many of the `SPAN` bytes from an address on come before one that is in a range, for compiled functions; `SPAN` where none is.
+
+    C's strcspn without a loop, so that no branch is guessed wrongly. All of these bytes have to be readable. A range includes both ends,
+    and may go from a high byte beyond 0xFF to a low one.
+    """
+
+    def typed(_context: Any, _address: Any) -> Any:
+        def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            byte, mask = ir.IntType(8), ir.IntType(SPAN)
+            vector = ir.VectorType(byte, SPAN)
+
+            def everywhere(number: int) -> Any:
+                return ir.Constant(vector, [ir.Constant(byte, number & 0xFF)] * SPAN)
+
+            loaded = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()))
+            loaded.align = 1
+            found = ir.Constant(mask, 0)
+            for first, last in ranges:
+                within = builder.icmp_unsigned("<=", builder.sub(loaded, everywhere(first)), everywhere(last - first))
+                found = builder.or_(found, builder.bitcast(within, mask))
+            return builder.zext(builder.cttz(found, ir.Constant(ir.IntType(1), 0)), ir.IntType(64))
+
+        return types.int64(types.int64), generate
+
+    return intrinsic(typed)
 
 
 byte_at = _load(types.uint8, types.int64)
@@ -129,6 +158,8 @@ long_at = _load(types.int64, types.int64)
 """The eight bytes from an address on as a signed number, for compiled functions."""
 put_long = _store(types.int64)
 """Writes eight bytes to an address, for compiled functions."""
+put_int = _store(types.int32)
+"""Writes four bytes to an address, for compiled functions."""
 put_byte = _store(types.uint8)
 """Writes a byte to an address, for compiled functions."""
 copy_bytes = types.ExternalFunction("memcpy", types.int64(types.int64, types.int64, types.int64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +27,13 @@ DOCUMENTS = st.dictionaries(NAMES | st.text(max_size=4), VALUES, max_size=5)
 
 
 def members(documents: list[bytes], *names: str) -> Members:
-    return Members(pa.array(documents, pa.binary()), names)
+    """What is found in the documents; the same where more bytes follow, as many are looked at together where there are so many."""
+    found = Members(pa.array(documents, pa.binary()), names)
+    followed = Members(pa.array([*documents, b'"' * 64], pa.binary()).slice(0, len(documents)), names)
+    assert found.passed.tolist() == followed.passed.tolist()
+    if not found.refused:
+        assert found._notes.tolist() == followed._notes.tolist()
+    return followed
 
 
 def text(document: Any, *, readable: bool, spaced: bool) -> bytes:
@@ -78,10 +85,44 @@ def test_members_are_found_at_the_top_only_and_the_last_of_a_name_counts() -> No
     assert found.column(0, pa.int64()).to_pylist() == [2, None, None]  # type: ignore[union-attr]
 
 
+ROWS = st.lists(st.dictionaries(NAMES, st.integers(-(2**70), 2**70), max_size=4), min_size=1, max_size=6)
+
+
+@given(ROWS, st.randoms())
+def test_members_are_found_wherever_they_are_in_documents_of_changing_order(rows: list[Any], random: Random) -> None:
+    shuffled = [dict(random.sample(list(row.items()), len(row))) for row in rows]
+    found = members([text({"x": {"a": 0}, **row}, readable=True, spaced=False) for row in shuffled], "a", "b", "ä")
+    for number, name in enumerate(("a", "b", "ä")):
+        expected = [row.get(name) for row in rows]
+        column = found.column(number, pa.int64())
+        fits = all(one is None or -(2**63) <= one < 2**63 for one in expected)
+        assert (None if column is None else column.to_pylist()) == (expected if fits else None)
+
+
+def test_more_members_than_are_known_by_their_place() -> None:
+    rows = [{f"name {number}": number + row for number in range(200)} for row in range(3)]
+    found = members([text(row, readable=True, spaced=True) for row in rows], "name 0", "name 63", "name 64", "name 199")
+    columns = [found.column(number, pa.int64()) for number in range(4)]
+    assert [column and column.to_pylist() for column in columns] == [[n, n + 1, n + 2] for n in (0, 63, 64, 199)]
+
+
+NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?", fullmatch=True)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=3))
+def test_a_fraction_is_the_nearest_double(numbers: list[str]) -> None:
+    found = members([b'{"a":' + one.encode() + b"}" for one in numbers], "a")
+    assert found.passed.all()
+    column = found.column(0, pa.float64())
+    assert column is not None
+    assert list(map(repr, column.to_pylist())) == [repr(float(one)) for one in numbers]
+
+
 @pytest.mark.parametrize(("kind", "texts", "values"), [
     (pa.string(), [b'"x"', b'"\xc3\xa4"', b'""', b"null"], ["x", "ä", "", None]),
     (pa.int64(), [b"0", b"-9223372036854775808", b"null"], [0, -(2**63), None]),
     (pa.int32(), [b"-0", b"2147483647"], [0, 2**31 - 1]),
+    (pa.int64(), [b"999999999999999999", b"-999999999999999999"], [10**18 - 1, 1 - 10**18]),
     (pa.float64(), [b"1", b"-1.5e3", b"0.1"], [1.0, -1500.0, 0.1]),
     (pa.bool_(), [b"true", b"false", b"null"], [True, False, None]),
     (pa.int64(), [b"1", b"1.5"], None), (pa.int64(), [b"9223372036854775808"], None), (pa.int32(), [b"2147483648"], None),
