@@ -42,7 +42,7 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.connect.records.compiling import byte_at, compiled, long_at, put_byte, put_long
+from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, inlined, long_at, put_byte, put_long
 from kafka_s3.connect.records.loops import is_utf8
 
 INT, LONG, STRING, BYTES, ENUM, BOOLEAN, FLOAT, DOUBLE, FIXED, ARRAY, ITEM, BRANCH, RECORD, UNION = range(14)
@@ -63,7 +63,7 @@ _BOUNDS = "Array(int32, 1, 'C', True)"
 """Arrays that may be of Arrow, which nobody may write into."""
 
 
-@compiled("UniTuple(int64, 2)(int64, int64)")
+@inlined("UniTuple(int64, 2)(int64, int64)")
 def _behind_long(at, end):
     """Behind the varint at a place, and its number; 0: there is none of 64 bits."""
     raw, shift = np.uint64(0), 0
@@ -79,7 +79,7 @@ def _behind_long(at, end):
     return 0, 0
 
 
-@compiled("UniTuple(int64, 2)(int64, int64, int64, int64, int64)")
+@inlined("UniTuple(int64, 2)(int64, int64, int64, int64, int64)")
 def _behind_value(base, at, end, kind, size):
     """Behind a value of this kind, and its number: bits of a fraction, place and length of a text; 0: there is none."""
     if kind <= ENUM:
@@ -106,7 +106,7 @@ def _behind_value(base, at, end, kind, size):
     return at + size, number
 
 
-@compiled("void(int64, int64, int64, int64, int64)")
+@inlined("void(int64, int64, int64, int64, int64)")
 def _note(step, number, there, columns, counts):
     """Notes what a step has read as the next entry of its column."""
     column = long_at(step + COLUMN)
@@ -116,7 +116,7 @@ def _note(step, number, there, columns, counts):
         put_byte(long_at(columns + 16 * column + 8) + entry, there)
 
 
-@compiled("int64(int64, int64, int64, int64)")
+@inlined("int64(int64, int64, int64, int64)")
 def _behind_null(step, program, columns, counts):
     """The step behind a value that is null, which has noted a null in all columns of its level that the value would fill."""
     level, behind = long_at(step + LEVEL), program + WIDTH * long_at(step + JUMP)
@@ -127,7 +127,7 @@ def _behind_null(step, program, columns, counts):
     return behind
 
 
-@compiled("int64(int64, int64, int64, int64, int64, int64)")
+@inlined("int64(int64, int64, int64, int64, int64, int64)")
 def _behind_item(step, at, end, counts, rooms, left_values):
     """Behind what is between two items: nothing, or the count of the next block. The step's state is how many items are left of it.
 
@@ -156,7 +156,7 @@ def _behind_item(step, at, end, counts, rooms, left_values):
     return at
 
 
-@compiled("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+@inlined("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def _behind_datum(base, at, end, program, last, columns, counts, rooms, left_values):
     """Behind the datum at a place; 0: it does not pass; FULL: a level needs more room. Steps are addresses from `program` to `last`."""
     step, number = program, 0
@@ -245,10 +245,9 @@ def total(texts):
 @compiled(f"void({_BYTES}, int64[::1], int32[::1], uint8[::1])")
 def gather(data, texts, bounds, out):
     """The bytes of texts behind each other, and where each begins and ends; a null has none."""
-    at, base = 0, np.int64(data.ctypes.data)
+    at, base, first = 0, np.int64(data.ctypes.data), np.int64(out.ctypes.data)
     for row in range(len(texts)):
-        begin, size = base + (texts[row] >> 32), texts[row] & _LENGTH
-        for index in range(size):
-            out[at + index] = byte_at(begin + index)
+        size = texts[row] & _LENGTH
+        copy_bytes(first + at, base + (texts[row] >> 32), size)
         at += size
         bounds[row + 1] = at

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, word_at
+from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, inlined, word_at
 
 _BYTES = "Array(uint8, 1, 'C', True)"
 
@@ -38,12 +38,15 @@ def behind_sequence(at, end):
     return at + more + 1
 
 
-@compiled("boolean(int64, int64)")
+@inlined("boolean(int64, int64)")
 def is_utf8(at, end):
     """Whether all bytes from one address to another are."""
+    begin = at
     while at < end:
         while at + 8 <= end and not word_at(at) & _HIGH:
             at += 8
+        if end - 8 < at and begin <= end - 8 and not word_at(end - 8) & _HIGH:
+            return True
         while at < end and byte_at(at) < 0x80:
             at += 1
         if at < end:
@@ -69,7 +72,7 @@ def join(data, bounds, rows, separator, out):
 _FIRST, _SECOND, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0xFF51AFD7ED558CCD)
 
 
-@compiled("uint64(uint64)")
+@inlined("uint64(uint64)")
 def _mixed(word):
     word = (word ^ (word >> np.uint64(33))) * _MIX
     return word ^ (word >> np.uint64(29))
