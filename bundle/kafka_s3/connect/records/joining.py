@@ -28,13 +28,12 @@ def joined(values: pa.Array, separator: bytes) -> Bytes:
 
 def gathered(values: pa.Array, rows: npt.NDArray[np.int64], separator: bytes) -> tuple[memoryview, Bounds]:
     """The same of some rows, in their order; and where each begins, and the last one ends."""
-    from kafka_s3.connect.records.loops import join  # here: the driver need not load and compile it
+    from kafka_s3.connect.records import loops  # here: the driver need not load and compile them
 
     bounds, content = bounds_of(values), values.buffers()[2]
-    ends = np.zeros(len(rows) + 1, np.int32)
-    np.cumsum(np.diff(bounds)[rows] + len(separator), out=ends[1:])
-    out, data = np.empty(int(ends[-1]), np.uint8), np.frombuffer(b"" if content is None else content, np.uint8)
-    join(data, bounds, rows, np.frombuffer(separator, np.uint8), out)
+    size, ends = loops.total(bounds, rows) + len(rows) * len(separator), np.zeros(len(rows) + 1, np.int32)
+    out, data = np.empty(size, np.uint8), np.frombuffer(b"" if content is None else content, np.uint8)
+    loops.join(data, bounds, rows, np.frombuffer(separator, np.uint8), out, ends)
     return out.data, ends
 
 

@@ -1,5 +1,5 @@
 """Which compiled loops do converters and formats share? Whether bytes are UTF-8 (Unicode 15, table 3-7: no overlong forms, no halves of
-surrogate pairs), and values put behind each other.
+surrogate pairs), values put behind each other, prefixes that are alike.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, inlined, word_at
+from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, inlined, put_byte, word_at
 
 _BYTES = "Array(uint8, 1, 'C', True)"
+_BOUNDS = "Array(int32, 1, 'C', True)"
 
 
 ODD: Final = -1
@@ -45,7 +46,7 @@ def is_utf8(at, end):
     while at < end:
         while at + 8 <= end and not word_at(at) & _HIGH:
             at += 8
-        if end - 8 < at and begin <= end - 8 and not word_at(end - 8) & _HIGH:
+        if begin <= end - 8 < at and not word_at(end - 8) & _HIGH:  # the rest, with bytes before it that are
             return True
         while at < end and byte_at(at) < 0x80:
             at += 1
@@ -56,17 +57,42 @@ def is_utf8(at, end):
     return True
 
 
-@compiled(f"void({_BYTES}, Array(int32, 1, 'C', True), int64[::1], {_BYTES}, uint8[::1])")
-def join(data, bounds, rows, separator, out):
-    """The values `data[bounds[row]:bounds[row + 1]]` of these rows and the separator behind each, into `out`, which has just the room."""
-    at, into, base, size = 0, np.int64(out.ctypes.data), np.int64(data.ctypes.data), len(separator)
+@compiled(f"int64({_BOUNDS}, int64[::1])")
+def total(bounds, rows):
+    """How many bytes the values of these rows have; value `row` is `data[bounds[row]:bounds[row + 1]]`."""
+    size = 0
     for row in rows:
+        size += bounds[row + 1] - bounds[row]
+    return size
+
+
+@compiled(f"void({_BYTES}, {_BOUNDS}, int64[::1], {_BYTES}, uint8[::1], int32[::1])")
+def join(data, bounds, rows, separator, out, ends):
+    """The values of these rows and the separator behind each, into `out`, which has just the room; where each ends, into `ends[1:]`."""
+    base, at, size = np.int64(data.ctypes.data), np.int64(out.ctypes.data), len(separator)
+    begin, between = at, np.int64(separator.ctypes.data)
+    for index in range(len(rows)):
+        row = rows[index]
         length = bounds[row + 1] - bounds[row]
-        copy_bytes(into + at, base + bounds[row], length)
+        copy_bytes(at, base + bounds[row], length)
         at += length
-        for index in range(size):
-            out[at + index] = separator[index]
+        for one in range(size):
+            put_byte(at + one, byte_at(between + one))
         at += size
+        ends[index + 1] = at - begin
+
+
+@compiled(f"boolean({_BYTES}, {_BOUNDS}, int64)")
+def begin_alike(data, bounds, size):
+    """Whether all values begin with the same bytes, so many of them; there is one at least."""
+    base = np.int64(data.ctypes.data)
+    for row in range(len(bounds) - 1):
+        if bounds[row + 1] - bounds[row] < size:
+            return False
+        for index in range(size):
+            if byte_at(base + bounds[row] + index) != byte_at(base + bounds[0] + index):
+                return False
+    return True
 
 
 _FIRST, _SECOND, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0xFF51AFD7ED558CCD)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_s3.connect.records.joining import bounds_of
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.connect.registry.options import Framing
 from kafka_s3.connect.schemas.avro_values import read_varint
@@ -215,12 +216,15 @@ def framed(
 
 def _only_name(values: pa.Array) -> SchemaName | None:
     """The id that all records name, which is the usual case; None where not all do."""
-    data, starts, stops = _layout(values)
-    if not len(values) or values.null_count or (stops - starts).min() < ID_PREFIX or data[starts[0]]:
+    from kafka_s3.connect.records.loops import begin_alike  # here: the driver need not load and compile it
+
+    if not len(values) or values.null_count or values.type != pa.binary():
         return None
-    if any((data[starts + index] != data[starts[0] + index]).any() for index in range(ID_PREFIX)):
+    data, bounds = _layout(values)[0], bounds_of(values)
+    begin = int(bounds[0])
+    if not begin_alike(data, bounds, ID_PREFIX) or data[begin]:
         return None
-    return SchemaName(id=int.from_bytes(data[starts[0] + 1 : starts[0] + ID_PREFIX].tobytes(), "big", signed=True))
+    return SchemaName(id=int.from_bytes(data[begin + 1 : begin + ID_PREFIX].tobytes(), "big", signed=True))
 
 
 def schema_id_headers(headers: pa.Array, role: Role) -> pa.Array | None:
