@@ -50,16 +50,32 @@ def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
     return joined
 
 
-def records_at_once(max_files: int, *, read: int, closed: int, opened: int) -> int:
+class FilesMade:
+    """How many files the last task of this process made of how many records. One of the same topic need not find it out again."""
+
+    def __init__(self) -> None:
+        self._last = "", 0, 0
+
+    def of(self, topic: str) -> tuple[int, int]:
+        """Records and files; 0 where the last task was another topic's."""
+        last_topic, records, files = self._last
+        return (records, files) if topic == last_topic else (0, 0)
+
+    def note(self, topic: str, records: int, files: int) -> None:
+        """What a task has seen; nothing where it had no records."""
+        if records:
+            self._last = topic, records, files
+
+
+def records_at_once(max_files: int, *, closed: int, records: int, files: int) -> int:
     """How many records a task takes before it counts its files again, so that it closes about `max_files`.
 
-    It has `read` some, `closed` files with them, and others are open, which close together: as many as all of these it makes of as many
-    records again. Of those that it takes first each may close one.
+    It has `closed` some. Of so many `records` so many `files` are made, those that are open among them, which close together. While
+    nothing is known of that, each record may close one.
     """
-    seen = closed + opened
-    if not read or not seen:
+    if not records or not files:
         return max_files
-    return max((max_files - closed) * read // seen, max_files // 10, 1)
+    return max((max_files - closed) * records // files, max_files // 10, 1)
 
 
 def within_memory(batch: pa.RecordBatch, inflates: Sequence[str], memory: int) -> list[pa.RecordBatch]:

@@ -12,7 +12,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from kafka_s3.engine.open_files.open_files import Output, TaskState, TaskStates,
 from kafka_s3.engine.open_files.spill import SpillFolder
 from kafka_s3.engine.open_files.states import StateUnusable
 from kafka_s3.engine.open_files.uploads import upload_whole
-from kafka_s3.engine.task.batches import coalesced, converter_input, records_at_once, within_memory
+from kafka_s3.engine.task.batches import FilesMade, coalesced, converter_input, records_at_once, within_memory
 from kafka_s3.engine.task.dead_letters import (
     AboveLimit,
     BadRecords,
@@ -193,6 +193,7 @@ class Pipeline:
     dead_letter_ratio: float = 1.0
     fingerprint: str = ""
     inflates: tuple[str, ...] = ()
+    made: FilesMade = field(default_factory=FilesMade)
 
     def outcome(
         self,
@@ -268,6 +269,7 @@ class _Task:
         self._bad = _bad_records(pipeline, assignment, store, folder)
         self._read, self._read_bytes = 0, 0
         self._until = assignment.until
+        self._records_before, self._files_before = pipeline.made.of(assignment.topic_partition.topic)
         self._max_files = sys.maxsize if assignment.max_files is None else assignment.max_files
         self._counter = ReadCounter()
         self._states = TaskStates(assignment, pipeline.state, pipeline.fingerprint)
@@ -354,8 +356,7 @@ class _Task:
             while (batch := batch or next(batches, None)) is not None:
                 offsets = batch.column("offset").to_numpy()
                 inside = int(np.searchsorted(offsets, delivery.until))
-                closed, opened = len(self._writer.closed.files), self._writer.open_count()
-                count = min(inside, records_at_once(self._max_files, read=self._read, closed=closed, opened=opened))
+                count = min(inside, self._records_at_once())
                 if count:
                     for piece in within_memory(batch.slice(0, count), self._pipeline.inflates, self._pipeline.memory):
                         self._process_piece(piece, delivery.now_ms)
@@ -369,6 +370,11 @@ class _Task:
                 self._writer.end_delivery(delivery.now_ms)
             if self._until < self._assignment.until:
                 return
+
+    def _records_at_once(self) -> int:
+        closed = len(self._writer.closed.files)
+        records, files = self._records_before + self._read, self._files_before + closed + self._writer.open_count()
+        return records_at_once(self._max_files, closed=closed, records=records, files=files)
 
     def _stops_late(self) -> bool:
         """Whether there is no time for more; without anything to show for it the task goes on, or it would never come further."""
@@ -418,6 +424,7 @@ class _Task:
         closed, tail = writer.closed, writer.tail()
         frontier = writer.frontier if tail.records else max(self._until, writer.frontier)
         rows, skipped = self._counter.below(frontier), self._bad.skipped_before(frontier)
+        self._pipeline.made.note(assignment.topic_partition.topic, self._read, len(closed.files) + tail.open_files)
         state = self._kept(frontier) if tail.records else None
         files = [*closed.files, *self._pointer_file(closed.files), *filter(None, [self._bad.file.finish()])]
         if assignment.only is not None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.engine.task.batches import MOST, ROWS_PER_FILE, coalesced
+from kafka_s3.engine.task.batches import MOST, ROWS_PER_FILE, FilesMade, coalesced, records_at_once
 from tests.support.examples import examples
 
 
@@ -55,3 +55,23 @@ def test_every_record_comes_once_and_in_order(sizes: list[int], files: int, budg
     assert [offset for batch in found for offset in batch.column("offset").to_pylist()] == [*range(sum(sizes))]
     assert all(batch.nbytes <= budget or len(batch) <= max(sizes) for batch in found)
     assert all(len(batch) < ROWS_PER_FILE * files + max(sizes) for batch in found if files)
+
+
+def test_while_nothing_is_known_of_a_topic_each_record_may_close_a_file() -> None:
+    assert records_at_once(5000, closed=0, records=0, files=0) == 5000
+    assert records_at_once(5000, closed=0, records=8000, files=0) == 5000
+
+
+def test_as_many_records_are_taken_as_make_the_files_that_are_left() -> None:
+    assert records_at_once(5000, closed=1000, records=16_000, files=2000) == 32_000
+    assert records_at_once(5000, closed=5000, records=10, files=10) == 500, "a tenth at least, or it would never end"
+
+
+def test_a_task_begins_with_what_the_last_one_of_its_topic_has_seen() -> None:
+    made = FilesMade()
+    assert made.of("orders") == (0, 0)
+    made.note("orders", 8000, 1)
+    made.note("orders", 0, 0)
+    assert (made.of("orders"), made.of("others")) == ((8000, 1), (0, 0))
+    made.note("others", 10, 10)
+    assert made.of("orders") == (0, 0)
