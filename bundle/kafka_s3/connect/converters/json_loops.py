@@ -117,7 +117,7 @@ _BOUNDS = "Array(int32, 1, 'C', True)"
 _NOTES = "int32[:, :, ::1]"
 """By member and row: where it begins, where it stops, and what it is."""
 _NOTE: Final = 12
-KNOWN: Final = 64
+KNOWN: Final = 512
 """So many names of a document, from the first one on, are known for the next."""
 _KNOWN: Final = 24
 _special_of = bytes_before((0x80, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
@@ -230,13 +230,16 @@ def _same(at, other, size):
     return (word_at(at) ^ word_at(other)) << np.uint64(64 - 8 * size) == 0
 
 
-@compiled("int64(int64, int64, int64, int64)")
-def _which(at, size, names, count):
-    """The number of a wanted member by its name, -1 where it is not wanted.
+@compiled("int64(int64, int64, int64, int64, int64)")
+def _which(at, size, names, count, guess):
+    """The number of a wanted member by its name, -1 where it is not wanted; `guess` is tried first, and those behind it.
 
     At the address `names` are where each of so many names begins, and behind those where it ends.
     """
-    for one in range(count):
+    for step in range(count):
+        one = guess + step
+        if one >= count:
+            one -= count
         begin = long_at(names + 8 * one)
         same = long_at(names + 8 * (count + one)) - begin == size
         for index in range(size if same else 0):
@@ -277,8 +280,8 @@ def _behind_scalar(at, end, last):
     return 0, NULL
 
 
-@inlined("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64)")
-def _behind_name(at, end, last, names, count, known):
+@inlined("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64, int64)")
+def _behind_name(at, end, last, names, count, guess, known):
     """Behind the closing quote of a member's name, negated where it has escapes, and which wanted member it is; 0: none begins here.
 
     Documents of a topic mostly have the same names in the same order. So at the address `known` is the name that was last seen in this
@@ -291,7 +294,7 @@ def _behind_name(at, end, last, names, count, known):
     behind = _behind_string(at + 1, end, last) if at < end and byte_at(at) == 0x22 else 0
     if behind <= 0:
         return behind, -1
-    which = _which(at + 1, behind - at - 2, names, count)
+    which = _which(at + 1, behind - at - 2, names, count, guess)
     if behind + 8 <= end:
         put_long(known, at)
         put_long(known + 8, behind - at)
@@ -317,7 +320,7 @@ def _document(base, at, end, last, names, count, known, objects, notes, stride):
     """
     if end - at < 2 or byte_at(at) != 0x7B:
         return False
-    at, depth, first, wanted, behind_known = at + 1, 0, True, -1, known + _KNOWN * (KNOWN - 1)
+    at, depth, first, wanted, guess, last_known = at + 1, 0, True, -1, 0, known + _KNOWN * (KNOWN - 1)
     put_byte(objects, 1)
     while True:
         at = _behind_space(at, end)
@@ -337,11 +340,12 @@ def _document(base, at, end, last, names, count, known, objects, notes, stride):
                 return False
             at = _behind_space(at + 1, end)
         if in_object:
-            behind, which = _behind_name(at, end, last, names, count, known)
+            behind, which = _behind_name(at, end, last, names, count, guess, known)
             if behind == 0 or (behind < 0 and depth == 0 and count > 0):
                 return False  # there is none; or it has escapes, and may be one that is wanted
-            known += _KNOWN if known < behind_known else 0
+            known += _KNOWN if known < last_known else 0
             wanted = which if depth == 0 else wanted
+            guess = which + 1 if which >= 0 else guess
             at = _behind_colon(abs(behind), end)
         code = byte_at(at) if at < end else 0
         note = notes + stride * wanted if depth == 0 and wanted >= 0 else 0

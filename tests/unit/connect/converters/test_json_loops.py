@@ -100,10 +100,12 @@ def test_members_are_found_wherever_they_are_in_documents_of_changing_order(rows
 
 
 def test_more_members_than_are_known_by_their_place() -> None:
-    rows = [{f"name {number}": number + row for number in range(200)} for row in range(3)]
-    found = members([text(row, readable=True, spaced=True) for row in rows], "name 0", "name 63", "name 64", "name 199")
+    rows = [{f"name {number}": number + row for number in range(600)} for row in range(3)]
+    found = members(
+        [text(row, readable=True, spaced=True) for row in rows], "name 0", "name 511", "name 512", "name 599"
+    )
     columns = [found.column(number, pa.int64()) for number in range(4)]
-    assert [column and column.to_pylist() for column in columns] == [[n, n + 1, n + 2] for n in (0, 63, 64, 199)]
+    assert [column and column.to_pylist() for column in columns] == [[n, n + 1, n + 2] for n in (0, 511, 512, 599)]
 
 
 NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?", fullmatch=True)
