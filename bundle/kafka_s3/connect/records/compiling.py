@@ -29,12 +29,15 @@ def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def inlined(signature: str) -> Callable[[Callable[..., Any]], Any]:
-    """Compiles a function into each one that calls it: a call takes as long as a few bytes, and counts references to every array."""
+    """Compiles a function into each one that calls it: a call takes as long as a few bytes, and counts references to every array.
+
+    Python cannot call it.
+    """
     return partial(_compiled, signature, inline=True)
 
 
 def _compiled(signature: str, function: Callable[..., Any], *, inline: bool) -> Any:
-    options = {"nogil": True, "forceinline": inline}
+    options = {"nogil": True, "forceinline": inline, "no_cpython_wrapper": inline, "no_cfunc_wrapper": True}
     try:
         dispatcher = nb.njit(cache=True, **options)(function)
         _stamp_with_imports(dispatcher, function.__module__)
