@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kafka_s3.connect.converters import avro_loops
 from kafka_s3.connect.converters.converter import Payloads, decode_each
+from kafka_s3.connect.records.joining import texts_in_place
 from kafka_s3.connect.records.values import AvroBodies, Longs, Plain
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, arrow_type
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
@@ -335,10 +336,8 @@ def _scalars(node: ColumnNode, numbers: Longs, none: Flags | None, data: Bytes) 
 
 
 def _texts(texts: Longs, none: Flags | None, data: Bytes, kind: pa.DataType) -> pa.Array:
-    out, bounds = np.empty(avro_loops.total(texts), np.uint8), np.zeros(len(texts) + 1, np.int32)
-    avro_loops.gather(data, texts, bounds, out)
     valid = None if none is None else pa.py_buffer(np.packbits(~none, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(texts), [valid, pa.py_buffer(bounds), pa.py_buffer(out)])
+    return pa.Array.from_buffers(kind, len(texts), [valid, *texts_in_place(data, texts)])
 
 
 class AvroPayloads:

@@ -42,7 +42,16 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, inlined, long_at, put_byte, put_long
+from kafka_s3.connect.records.compiling import (
+    BOUND_ARRAY,
+    BYTE_ARRAY,
+    byte_at,
+    compiled,
+    inlined,
+    long_at,
+    put_byte,
+    put_long,
+)
 from kafka_s3.connect.records.loops import is_utf8
 
 INT, LONG, STRING, BYTES, ENUM, BOOLEAN, FLOAT, DOUBLE, FIXED, ARRAY, ITEM, BRANCH, RECORD, UNION = range(14)
@@ -56,11 +65,6 @@ FULL: Final = -1
 """There is no room for another entry."""
 TOO_MANY: Final = -2
 """The payloads become more values than may be held at once."""
-_LENGTH: Final = 0xFFFFFFFF
-"""A text is a number: where it begins, above the 32 bits of its length."""
-_BYTES = "Array(uint8, 1, 'C', True)"
-_BOUNDS = "Array(int32, 1, 'C', True)"
-"""Arrays that may be of Arrow, which nobody may write into."""
 
 
 @inlined("UniTuple(int64, 2)(int64, int64)")
@@ -81,7 +85,7 @@ def _behind_long(at, end):
 
 @inlined("UniTuple(int64, 2)(int64, int64, int64, int64, int64)")
 def _behind_value(base, at, end, kind, size):
-    """Behind a value of this kind, and its number: bits of a fraction, place and length of a text; 0: there is none."""
+    """Behind a value of this kind, and its number: bits of a fraction, place and length of a text (`loops.LENGTH`); 0: there is none."""
     if kind <= ENUM:
         at, value = _behind_long(at, end)
         if at == 0 or kind == LONG:
@@ -197,7 +201,7 @@ def _behind_datum(base, at, end, program, last, columns, counts, rooms, left_val
 
 
 @compiled(
-    f"int64({_BYTES}, {_BOUNDS}, int64, int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])"
+    f"int64({BYTE_ARRAY}, {BOUND_ARRAY}, int64, int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])"
 )
 def walk(data, bounds, row, program, columns, counts, rooms, most, batch, passed):
     """Walks the payloads from `row` on; returns their count, or the payload at which a level needs more room. TOO_MANY: take fewer.
@@ -231,23 +235,3 @@ def walk(data, bounds, row, program, columns, counts, rooms, most, batch, passed
             return TOO_MANY
         row += 1
     return row
-
-
-@compiled("int64(int64[::1])")
-def total(texts):
-    """How many bytes some texts have."""
-    size = 0
-    for row in range(len(texts)):
-        size += texts[row] & _LENGTH
-    return size
-
-
-@compiled(f"void({_BYTES}, int64[::1], int32[::1], uint8[::1])")
-def gather(data, texts, bounds, out):
-    """The bytes of texts behind each other, and where each begins and ends; a null has none."""
-    at, base, first = 0, np.int64(data.ctypes.data), np.int64(out.ctypes.data)
-    for row in range(len(texts)):
-        size = texts[row] & _LENGTH
-        copy_bytes(first + at, base + (texts[row] >> 32), size)
-        at += size
-        bounds[row + 1] = at

@@ -10,18 +10,19 @@ Loops are compiled when this module is imported, so it is imported where the fir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_s3.connect.records.compiling import (
+    BOUND_ARRAY,
+    BYTE_ARRAY,
     SPAN,
     byte_at,
     bytes_before,
     compiled,
-    copy_bytes,
     inlined,
     long_at,
     put_byte,
@@ -29,7 +30,8 @@ from kafka_s3.connect.records.compiling import (
     put_long,
     word_at,
 )
-from kafka_s3.connect.records.loops import ODD, behind_sequence
+from kafka_s3.connect.records.joining import texts_in_place
+from kafka_s3.connect.records.loops import LENGTH, ODD, behind_sequence
 
 MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
 """What a member is: not there, a literal, a number without or with fraction or exponent, a string without or with escapes, or more."""
@@ -57,17 +59,16 @@ class Members:
 
     def column(self, number: int, kind: pa.DataType) -> pa.Array | None:
         """One member of every document, null where it is missing; None where some are of another type, or have escapes in their text."""
-        size, kinds = survey(self._notes, number)
-        here = {found for found in range(NULL + 1, NESTED + 1) if kinds >> found & 1}
+        member = _Member(self._data, self._notes[number])
         try:
             if pa.types.is_string(kind):
-                return self._texts(number, size) if here <= {TEXT} else None
+                return member.texts() if member.kinds <= {TEXT} else None
             if pa.types.is_boolean(kind):
-                return self._texts(number, size).cast(kind) if here <= {TRUE, FALSE} else None
+                return member.texts().cast(kind) if member.kinds <= {TRUE, FALSE} else None
             if pa.types.is_integer(kind):
-                return self._whole(number, size).cast(kind) if here <= {WHOLE} else None
+                return member.whole_numbers().cast(kind) if member.kinds <= {WHOLE} else None
             if pa.types.is_floating(kind):
-                return self._fractions(number, size).cast(kind, safe=False) if here <= {WHOLE, FRACTION} else None
+                return member.fractions().cast(kind, safe=False) if member.kinds <= {WHOLE, FRACTION} else None
         except pa.ArrowInvalid:  # a number beyond its type
             pass
         return None
@@ -77,43 +78,40 @@ class Members:
         whole = self.column(number, pa.int64())
         return whole if whole is not None else self.column(number, pa.string())
 
-    def _whole(self, number: int, size: int) -> pa.Array:
-        numbers, valid = np.zeros(len(self.passed), np.int64), self._bits()
-        nulls = whole_numbers(self._data, self._notes, number, numbers, valid)
-        return (
-            self._texts(number, size).cast(pa.int64()) if nulls == HARD else _array(pa.int64(), nulls, valid, numbers)
-        )
 
-    def _fractions(self, number: int, size: int) -> pa.Array:
-        numbers, valid = np.zeros(len(self.passed), np.float64), self._bits()
-        nulls = fractions(self._data, self._notes, number, numbers, valid)
-        texts = nulls == HARD
-        return self._texts(number, size).cast(pa.float64()) if texts else _array(pa.float64(), nulls, valid, numbers)
+class _Member:
+    """One member of all documents, by the notes on it; `kinds` are what it is where it is no null."""
 
-    def _texts(self, number: int, size: int) -> pa.Array:
-        out, bounds, valid = np.empty(size, np.uint8), np.zeros(len(self.passed) + 1, np.int32), self._bits()
-        nulls = gather(self._data, self._notes, number, bounds, out, valid)
-        return _array(pa.string(), nulls, valid, bounds, out)
+    def __init__(self, data: npt.NDArray[np.uint8], notes: npt.NDArray[np.int32]) -> None:
+        self._data = data
+        self._texts = np.zeros(len(notes), np.int64)
+        self._valid = np.zeros((len(notes) + 7) // 8, np.uint8)
+        kinds, self._nulls = survey(notes, self._texts, self._valid)
+        self.kinds = {kind for kind in range(NULL + 1, NESTED + 1) if kinds >> kind & 1}
 
-    def _bits(self) -> npt.NDArray[np.uint8]:
-        return np.zeros((len(self.passed) + 7) // 8, np.uint8)
+    def texts(self) -> pa.Array:
+        """What is written there, strings without their quotes."""
+        return self._array(pa.string(), *texts_in_place(self._data, self._texts))
 
+    def whole_numbers(self) -> pa.Array:
+        """As 64 bits. Raises ArrowInvalid where one has more."""
+        numbers = np.zeros(len(self._texts), np.int64)
+        read = read_whole(self._data, self._texts, numbers)
+        return self._array(pa.int64(), pa.py_buffer(numbers)) if read else self.texts().cast(pa.int64())
 
-def _array(kind: pa.DataType, nulls: int, valid: npt.NDArray[np.uint8], *buffers: npt.NDArray[Any]) -> pa.Array:
-    """An array of all rows over these buffers."""
-    rows = len(buffers[0]) - (1 if pa.types.is_string(kind) else 0)
-    return pa.Array.from_buffers(
-        kind, rows, [pa.py_buffer(valid) if nulls else None, *map(pa.py_buffer, buffers)], nulls
-    )
+    def fractions(self) -> pa.Array:
+        """As doubles."""
+        numbers = np.zeros(len(self._texts), np.float64)
+        read = read_fractions(self._data, self._texts, numbers)
+        return self._array(pa.float64(), pa.py_buffer(numbers)) if read else self.texts().cast(pa.float64())
+
+    def _array(self, kind: pa.DataType, *buffers: pa.Buffer) -> pa.Array:
+        valid = pa.py_buffer(self._valid) if self._nulls else None
+        return pa.Array.from_buffers(kind, len(self._texts), [valid, *buffers], self._nulls)
 
 
 DEEP: Final = 200
 LONGEST: Final = 300
-HARD: Final = -1
-"""A number has too many digits for a loop, or an exponent: it is for Arrow to read."""
-_BYTES = "Array(uint8, 1, 'C', True)"
-_BOUNDS = "Array(int32, 1, 'C', True)"
-"""Arrays that may be of Arrow, which nobody may write into."""
 _NOTES = "int32[:, :, ::1]"
 """By member and row: where it begins, where it stops, and what it is."""
 _NOTE: Final = 12
@@ -370,7 +368,7 @@ def _document(base, at, end, last, names, count, known, objects, notes, stride):
         at, first = behind, False
 
 
-@compiled(f"int64({_BYTES}, {_BOUNDS}, {_BYTES}, int64[::1], {_NOTES}, boolean[::1])")
+@compiled(f"int64({BYTE_ARRAY}, {BOUND_ARRAY}, {BYTE_ARRAY}, int64[::1], {_NOTES}, boolean[::1])")
 def scan(data, bounds, names, ends, notes, passed):
     """Which documents of a batch pass; returns how many do not.
 
@@ -393,86 +391,75 @@ def scan(data, bounds, names, ends, notes, passed):
     return refused
 
 
-@compiled(f"UniTuple(int64, 2)({_NOTES}, int64)")
-def survey(notes, member):
-    """How many bytes one member takes over all rows where it is no null, and which kinds it has, a bit for each."""
-    size, kinds = 0, 0
-    for row in range(notes.shape[1]):
-        begin, stop, kind = notes[member, row]
+@compiled("UniTuple(int64, 2)(int32[:, ::1], int64[::1], uint8[::1])")
+def survey(notes, texts, valid):
+    """Where one member's texts are (`loops.LENGTH`), by bit which rows have one; returns which kinds it has, a bit each, and its nulls."""
+    kinds, nulls = 0, 0
+    for row in range(len(notes)):
+        begin, stop, kind = notes[row]
         kinds |= 1 << kind
-        size += stop - begin if kind > NULL else 0
-    return size, kinds
-
-
-@compiled(f"int64({_BYTES}, {_NOTES}, int64, int32[::1], uint8[::1], uint8[::1])")
-def gather(data, notes, member, bounds, out, valid):
-    """The texts of one member into the buffers of an Arrow array, null where it is missing or null; returns how many are null."""
-    base, first, into, nulls = np.int64(data.ctypes.data), np.int64(out.ctypes.data), 0, 0
-    for row in range(notes.shape[1]):
-        if notes[member, row, 2] > NULL:
+        if kind > NULL:
+            texts[row] = np.int64(begin) << 32 | (stop - begin)
             valid[row >> 3] |= np.uint8(1 << (row & 7))
-            begin, size = notes[member, row, 0], notes[member, row, 1] - notes[member, row, 0]
-            copy_bytes(first + into, base + begin, size)
-            into += size
         else:
             nulls += 1
-        bounds[row + 1] = into
-    return nulls
-
-
-@compiled(f"int64({_BYTES}, {_NOTES}, int64, int64[::1], uint8[::1])")
-def whole_numbers(data, notes, member, numbers, valid):
-    """The whole numbers of one member, and by bit which rows have one; returns how many are null. HARD: one may have more than 64 bits."""
-    base, nulls = np.int64(data.ctypes.data), 0
-    for row in range(notes.shape[1]):
-        if notes[member, row, 2] <= NULL:
-            nulls += 1
-            continue
-        at, end = base + notes[member, row, 0], base + notes[member, row, 1]
-        negative, number = byte_at(at) == 0x2D, 0
-        at += 1 if negative else 0
-        if end - at > 18:
-            return HARD
-        while at < end:
-            number = 10 * number + byte_at(at) - 0x30
-            at += 1
-        numbers[row] = -number if negative else number
-        valid[row >> 3] |= np.uint8(1 << (row & 7))
-    return nulls
+    return kinds, nulls
 
 
 _EXACT: Final = 15
 """So many digits are a whole number that a double holds, and so many times ten as well: then their quotient is the nearest double
 (W. Clinger, How to read floating point numbers accurately, 1990)."""
 _POWERS = np.array([float(f"1e{power}") for power in range(_EXACT + 1)])
+_WHOLE: Final = 18
+"""So many digits are a whole number of 64 bits."""
 
 
-@compiled(f"int64({_BYTES}, {_NOTES}, int64, float64[::1], uint8[::1])")
-def fractions(data, notes, member, numbers, valid):
-    """The numbers of one member, and by bit which rows have one; returns how many are null. HARD: one has many digits or an exponent."""
-    base, nulls = np.int64(data.ctypes.data), 0
-    for row in range(notes.shape[1]):
-        if notes[member, row, 2] <= NULL:
-            nulls += 1
-            continue
-        at, end = base + notes[member, row, 0], base + notes[member, row, 1]
-        negative, digits, behind_point, pointed = byte_at(at) == 0x2D, 0, 0, 0
-        at += 1 if negative else 0
-        if end - at > _EXACT + 1:
-            return HARD
-        while at < end:
-            code = byte_at(at)
-            if code == 0x2E:
-                pointed = 1
-            elif 0x30 <= code <= 0x39:
-                digits = 10 * digits + code - 0x30
-                behind_point += pointed
-            else:
-                return HARD
-            at += 1
-        if digits > 10**_EXACT:
-            return HARD
-        number = np.float64(digits) / _POWERS[behind_point]
-        numbers[row] = -number if negative else number
-        valid[row >> 3] |= np.uint8(1 << (row & 7))
-    return nulls
+@inlined("UniTuple(int64, 3)(int64, int64, int64)")
+def _decimal(base, text, most):
+    """A number's digits as one, how many of them are behind the point, and whether it is negative.
+
+    No digits behind it, -1: it has an exponent, or more than `most` characters, so that Arrow has to read it.
+    """
+    at = base + (text >> 32)
+    end, negative, digits, fraction, pointed = at + (text & LENGTH), byte_at(at) == 0x2D, 0, 0, 0
+    at += 1 if negative else 0
+    if end - at > most:
+        return 0, -1, 0
+    while at < end:
+        code = byte_at(at)
+        if code == 0x2E:
+            pointed = 1
+        elif 0x30 <= code <= 0x39:
+            digits = 10 * digits + code - 0x30
+            fraction += pointed
+        else:
+            return 0, -1, 0
+        at += 1
+    return digits, fraction, 1 if negative else 0
+
+
+@compiled(f"boolean({BYTE_ARRAY}, int64[::1], int64[::1])")
+def read_whole(data, texts, numbers):
+    """The whole numbers in some texts; False: one may have more than 64 bits."""
+    base = np.int64(data.ctypes.data)
+    for row in range(len(texts)):
+        if texts[row]:
+            digits, fraction, negative = _decimal(base, texts[row], _WHOLE)
+            if fraction < 0:
+                return False
+            numbers[row] = -digits if negative else digits
+    return True
+
+
+@compiled(f"boolean({BYTE_ARRAY}, int64[::1], float64[::1])")
+def read_fractions(data, texts, numbers):
+    """The fractions in some texts; False: one has many digits, or an exponent."""
+    base = np.int64(data.ctypes.data)
+    for row in range(len(texts)):
+        if texts[row]:
+            digits, fraction, negative = _decimal(base, texts[row], _EXACT + 1)
+            if fraction < 0 or digits > 10**_EXACT:
+                return False
+            number = np.float64(digits) / _POWERS[fraction]
+            numbers[row] = -number if negative else number
+    return True

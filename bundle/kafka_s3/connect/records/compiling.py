@@ -21,6 +21,9 @@ from numba import types
 from numba.extending import intrinsic
 
 PACKAGE: Final = "kafka_s3"
+BYTE_ARRAY: Final = "Array(uint8, 1, 'C', True)"
+BOUND_ARRAY: Final = "Array(int32, 1, 'C', True)"
+"""In signatures: arrays that may be of Arrow, which nobody may write into."""
 
 
 def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:

@@ -31,10 +31,19 @@ def gathered(values: pa.Array, rows: npt.NDArray[np.int64], separator: bytes) ->
     from kafka_s3.connect.records import loops  # here: the driver need not load and compile them
 
     bounds, content = bounds_of(values), values.buffers()[2]
-    size, ends = loops.total(bounds, rows) + len(rows) * len(separator), np.zeros(len(rows) + 1, np.int32)
+    size, ends = loops.total_of_rows(bounds, rows) + len(rows) * len(separator), np.zeros(len(rows) + 1, np.int32)
     out, data = np.empty(size, np.uint8), np.frombuffer(b"" if content is None else content, np.uint8)
     loops.join(data, bounds, rows, np.frombuffer(separator, np.uint8), out, ends)
     return out.data, ends
+
+
+def texts_in_place(data: npt.NDArray[np.uint8], texts: npt.NDArray[np.int64]) -> tuple[pa.Buffer, pa.Buffer]:
+    """Texts that lie in `data` (`loops.LENGTH` says how they are numbers) as Arrow has them: where each begins, and their bytes."""
+    from kafka_s3.connect.records import loops
+
+    bounds, out = np.zeros(len(texts) + 1, np.int32), np.empty(loops.total_of_texts(texts), np.uint8)
+    loops.gather(data, texts, bounds, out)
+    return pa.py_buffer(bounds), pa.py_buffer(out)
 
 
 def bounds_of(values: pa.Array) -> Bounds:

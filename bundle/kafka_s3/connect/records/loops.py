@@ -9,11 +9,16 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, inlined, put_byte, word_at
-
-_BYTES = "Array(uint8, 1, 'C', True)"
-_BOUNDS = "Array(int32, 1, 'C', True)"
-
+from kafka_s3.connect.records.compiling import (
+    BOUND_ARRAY,
+    BYTE_ARRAY,
+    byte_at,
+    compiled,
+    copy_bytes,
+    inlined,
+    put_byte,
+    word_at,
+)
 
 ODD: Final = -1
 _HIGH = np.uint64(0x8080808080808080)
@@ -57,8 +62,8 @@ def is_utf8(at, end):
     return True
 
 
-@compiled(f"int64({_BOUNDS}, int64[::1])")
-def total(bounds, rows):
+@compiled(f"int64({BOUND_ARRAY}, int64[::1])")
+def total_of_rows(bounds, rows):
     """How many bytes the values of these rows have; value `row` is `data[bounds[row]:bounds[row + 1]]`."""
     size = 0
     for row in rows:
@@ -66,7 +71,7 @@ def total(bounds, rows):
     return size
 
 
-@compiled(f"void({_BYTES}, {_BOUNDS}, int64[::1], {_BYTES}, uint8[::1], int32[::1])")
+@compiled(f"void({BYTE_ARRAY}, {BOUND_ARRAY}, int64[::1], {BYTE_ARRAY}, uint8[::1], int32[::1])")
 def join(data, bounds, rows, separator, out, ends):
     """The values of these rows and the separator behind each, into `out`, which has just the room; where each ends, into `ends[1:]`."""
     base, at, size = np.int64(data.ctypes.data), np.int64(out.ctypes.data), len(separator)
@@ -82,7 +87,31 @@ def join(data, bounds, rows, separator, out, ends):
         ends[index + 1] = at - begin
 
 
-@compiled(f"boolean({_BYTES}, {_BOUNDS}, int64)")
+LENGTH: Final = 0xFFFFFFFF
+"""A text in its place is a number: where it begins, above the 32 bits of its length. A null is 0."""
+
+
+@compiled("int64(int64[::1])")
+def total_of_texts(texts):
+    """How many bytes some texts have."""
+    size = 0
+    for row in range(len(texts)):
+        size += texts[row] & LENGTH
+    return size
+
+
+@compiled(f"void({BYTE_ARRAY}, int64[::1], int32[::1], uint8[::1])")
+def gather(data, texts, bounds, out):
+    """The bytes of texts behind each other, and where each begins and ends; a null has none."""
+    at, base, first = 0, np.int64(data.ctypes.data), np.int64(out.ctypes.data)
+    for row in range(len(texts)):
+        size = texts[row] & LENGTH
+        copy_bytes(first + at, base + (texts[row] >> 32), size)
+        at += size
+        bounds[row + 1] = at
+
+
+@compiled(f"boolean({BYTE_ARRAY}, {BOUND_ARRAY}, int64)")
 def begin_alike(data, bounds, size):
     """Whether all values begin with the same bytes, so many of them; there is one at least."""
     base = np.int64(data.ctypes.data)
