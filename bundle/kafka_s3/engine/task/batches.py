@@ -50,6 +50,10 @@ def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
     return joined
 
 
+TRUSTED: Final = 4
+"""So many times as many records as files may close are taken at most, while only the task before says how few these will be."""
+
+
 class FilesMade:
     """How many files the last task of this process made of how many records. One of the same topic need not find it out again."""
 

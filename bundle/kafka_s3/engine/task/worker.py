@@ -31,7 +31,7 @@ from kafka_s3.engine.open_files.open_files import Output, TaskState, TaskStates,
 from kafka_s3.engine.open_files.spill import SpillFolder
 from kafka_s3.engine.open_files.states import StateUnusable
 from kafka_s3.engine.open_files.uploads import upload_whole
-from kafka_s3.engine.task.batches import FilesMade, coalesced, converter_input, records_at_once, within_memory
+from kafka_s3.engine.task.batches import TRUSTED, FilesMade, coalesced, converter_input, records_at_once, within_memory
 from kafka_s3.engine.task.dead_letters import (
     AboveLimit,
     BadRecords,
@@ -173,7 +173,7 @@ class Pipeline:
     """How records become files under one configuration. Made once per process from the settings.
 
     `fingerprint` names configuration and version: only with the same one are open files continued. `inflates` are the columns of
-    batches whose records may be compressed one by one.
+    batches whose records may be compressed one by one. `made` is what the tasks of this process have seen.
     """
 
     converter: Callable[[TopicPartition], RecordDecoder]
@@ -269,7 +269,6 @@ class _Task:
         self._bad = _bad_records(pipeline, assignment, store, folder)
         self._read, self._read_bytes = 0, 0
         self._until = assignment.until
-        self._records_before, self._files_before = pipeline.made.of(assignment.topic_partition.topic)
         self._max_files = sys.maxsize if assignment.max_files is None else assignment.max_files
         self._counter = ReadCounter()
         self._states = TaskStates(assignment, pipeline.state, pipeline.fingerprint)
@@ -372,9 +371,14 @@ class _Task:
                 return
 
     def _records_at_once(self) -> int:
+        """How many records are taken before files are counted again; at first as the task before has it, but not beyond all bounds."""
         closed = len(self._writer.closed.files)
-        records, files = self._records_before + self._read, self._files_before + closed + self._writer.open_count()
-        return records_at_once(self._max_files, closed=closed, records=records, files=files)
+        if self._read:
+            files = closed + self._writer.open_count()
+            return records_at_once(self._max_files, closed=closed, records=self._read, files=files)
+        records, files = self._pipeline.made.of(self._assignment.topic_partition.topic)
+        expected = records_at_once(self._max_files, closed=closed, records=records, files=files)
+        return min(expected, TRUSTED * self._max_files)
 
     def _stops_late(self) -> bool:
         """Whether there is no time for more; without anything to show for it the task goes on, or it would never come further."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.loop.planner import FIRST_LIMIT, LEAST_LIMIT
+from kafka_s3.engine.task.batches import TRUSTED
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
@@ -61,6 +62,21 @@ def test_a_batch_in_which_many_open_files_close_again_and_again_is_not_closed_in
 
     assert sorted(n for numbers in world.numbers().values() for n in numbers) == [*range(3000)]
     assert max(len(entry.files) for entry in with_files(world)) <= 100 + 100  # what closes at once
+
+
+def test_where_files_become_many_all_at_once_a_task_does_not_trust_the_one_before_for_all_of_a_batch() -> None:
+    by_field = {"partitioner.class": f"{PARTITIONER}FieldPartitioner", "partition.field.name": "d"}
+    world = World({**by_field, "flush.size": "150", "commit.max.files": "100"}, batch_size=3000)
+    for n in range(3600):
+        world.kafka.add(ORDERS, MemoryRecord(n, world.now, None, b'{"n":%d,"d":%d}' % (n, max(0, n - 600))))
+        if n == 599:
+            world.start()
+            assert world.sink.poll_and_commit()
+            assert [len(entry.files) for entry in with_files(world)] == [4]
+    assert world.sink.poll_and_commit()
+
+    assert sorted(n for numbers in world.numbers().values() for n in numbers) == [*range(3600)]
+    assert max(len(entry.files) for entry in with_files(world)) <= TRUSTED * 100
 
 
 @given(
