@@ -116,6 +116,7 @@ def run_in_memory(
     """The real loop and the real pipeline over records in memory, without broker and Spark.
 
     The bucket is in memory, too, but for Delta tables: delta-rs needs an S3 server, and only then `server` is asked for one.
+    Raises why a topic-partition stops, though others go on, and what else a sink ends with.
     """
     own, now = _own(config, IN_MEMORY), now_ms()
     with (

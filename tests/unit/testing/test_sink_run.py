@@ -84,6 +84,12 @@ def test_bad_records_are_dead_letters_or_stop_the_sink_as_configured(run_sink: R
         run_sink(config, {"orders": [b"{broken"]})
 
 
+def test_a_topic_partition_that_stops_is_an_error_though_others_go_on(run_sink: RunSink) -> None:
+    records = {"orders": [value(1), Record(b"{broken", partition=1)]}
+    with pytest.raises(RecordError, match="orders-1 offset 0"):
+        run_sink({**BASE, "flush.size": "10"}, records)
+
+
 def test_logins_of_production_are_left_out_and_mistakes_are_not(run_sink: RunSink) -> None:
     logins = {
         "consumer.override.security.protocol": "SASL_SSL",

@@ -208,10 +208,18 @@ class Sink:
 
     def try_drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> bool:
         """Drains; False where something did not answer or fails, and it has to be called again (see `poll_and_commit`)."""
-        return self._outage.attempt(lambda: self.drain(go_on, close=close)) and not self.failures.passing
+        return self._outage.attempt(lambda: self._drain(go_on, close)) and not self.failures.passing
 
-    def drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> None:
-        """Works until nothing that was delivered can close a file any more; with `close` the open tail is closed too."""
+    def drain(self, *, close: Reason | None = None) -> None:
+        """Works until nothing that was delivered can close a file any more; with `close` the open tail is closed too.
+
+        Raises what fails, or has stopped, once the others are drained.
+        """
+        self._drain(always, close)
+        for failure in self.failures.known.values():
+            raise failure.error
+
+    def _drain(self, go_on: Callable[[], bool], close: Reason | None) -> None:
         self._finish_round()
         self._settle_backlog()
         self._publish_waiting()
