@@ -34,9 +34,7 @@ _ANSWERS: Final[dict[tuple[int, int], tuple[Any, Any, bool]]] = {}
 
 def avro_format(codec: str, options: AvroOptions) -> Format:
     """Avro container files; `codec` is null, deflate, snappy or bzip2 and does not show in the extension."""
-    return Format(
-        "avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_accept, options), copies=True
-    )
+    return Format("avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_accept, options))
 
 
 def _accept(options: AvroOptions, run: Run) -> Values | str:

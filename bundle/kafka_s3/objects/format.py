@@ -89,6 +89,15 @@ class WithOffsets(Encoder, Protocol):
 
 
 @runtime_checkable
+class Keeping(Encoder, Protocol):
+    """An encoder that keeps values until it encodes them. They may be parts of a batch, of which other files keep other parts."""
+
+    def detach(self) -> None:
+        """Copies what it keeps of batches, which nothing here holds in memory any longer."""
+        ...
+
+
+@runtime_checkable
 class Columnar(Encoder, Protocol):
     """An encoder of rows in columns."""
 
@@ -147,9 +156,8 @@ class Format:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
     follows. `stops_original` says whether the original's task fails for values that `accept` refuses, dead letter topic or not
-    (SEMANTICS A9.2). `copies` says that its encoders keep bytes of their own, and none of the values.
-    `lines`: its encoders are `Lined`, and so many bytes of text that wait count as one encoded; 0 where they are not.
-    What only some encoders can do is declared by `Fitting`, `Keyed`, `WithOffsets`, `Columnar` and `Pausing`.
+    (SEMANTICS A9.2). `lines`: its encoders are `Lined`, and so many bytes of text that wait count as one encoded; 0 where they are not.
+    What only some encoders can do is declared by `Fitting`, `Keyed`, `WithOffsets`, `Keeping`, `Columnar` and `Pausing`.
     """
 
     name: str
@@ -159,7 +167,6 @@ class Format:
     sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = lambda encoder, key, first_offset: []
     columns: Callable[[pa.Schema], str] = lambda schema: ""
     stops_original: Callable[[Run], bool] = lambda run: False
-    copies: bool = False
     lines: int = 0
 
 

@@ -22,12 +22,21 @@ from functools import lru_cache, partial
 from itertools import groupby
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_s3.connect.records.runs import Run
-from kafka_s3.connect.records.values import AvroBodies, JsonText, StructColumns, Values, stream_of, table_of
+from kafka_s3.connect.records.values import (
+    AvroBodies,
+    JsonText,
+    StructColumns,
+    Values,
+    stream_of,
+    table_bytes,
+    table_of,
+)
 from kafka_s3.connect.schemas.arrow import arrow_table, conform, precision_of, unify, wider
 from kafka_s3.connect.schemas.avro_schemas import avro_schema
 from kafka_s3.connect.schemas.avro_types import AvroOptions
@@ -223,6 +232,7 @@ class ParquetFile:
         self._avro = footer(schema, options)
         self._tables: list[pa.Table] = []
         self._waiting = 0
+        self._copies = 0
         self._few = 0
         self._share = COMPRESSED_SHARE
         self._out = bytearray()
@@ -246,10 +256,10 @@ class ParquetFile:
         """Adds rows; a full row group is encoded."""
         table = self._table(values)
         self._tables.append(table)
-        self._waiting += table.nbytes + OBJECT_BYTES * table.num_columns
+        self._waiting += table_bytes(table) + OBJECT_BYTES * table.num_columns
         self._few += 1 if table.num_rows < FEW_ROWS else 0
-        if self._few == MANY_TABLES:
-            self._join_small()
+        if self._few == MANY_TABLES:  # with a thousand open files their Arrow objects outweigh the data four to one
+            self.detach()
         if self._waiting >= ROW_GROUP_BYTES:
             self._encode()
 
@@ -261,6 +271,22 @@ class ParquetFile:
         """Bytes of the rows that wait for their row group, and what Arrow's writer holds."""
         held = WRITER_BYTES * len(self._layout.schema) if self._piece is not None and self._layout is not None else 0
         return self._waiting + held
+
+    def detach(self) -> None:
+        """Copies what waits in parts of batches; neighbours of equal columns become one table, and with them small ones that are copies."""
+        first = self._copies
+        if first == len(self._tables):
+            return
+        while first and self._tables[first - 1].num_rows < FEW_ROWS:
+            first -= 1
+        parts, self._tables[first:] = self._tables[first:], []
+        for schema, run in groupby(parts, key=lambda table: table.schema):
+            tables = list(run)
+            if len(schema):  # tables without columns lose their number of rows when joined
+                self._waiting -= OBJECT_BYTES * len(schema) * (len(tables) - 1)
+                tables = [_copy(tables)]
+            self._tables += tables
+        self._copies, self._few = len(self._tables), 0
 
     def compact(self) -> None:
         """Writes the waiting rows as a row group, and lets go of Arrow's writer."""
@@ -277,7 +303,7 @@ class ParquetFile:
         before = self._position()
         self._opened(self._layout).write(conform(table, self._layout.schema))
         self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
-        self._tables, self._waiting, self._few = [], 0, 0
+        self._tables, self._copies, self._waiting, self._few = [], 0, 0, 0
 
     def take(self) -> bytes:
         """The encoded bytes since the last take."""
@@ -311,6 +337,7 @@ class ParquetFile:
     def resume(self, paused: Paused) -> None:
         """Goes on behind the row groups of another one."""
         self._tables = [table_of(content) for content in paused["tables"]]
+        self._copies = len(self._tables)
         self._waiting, self._few, self._share = paused["waiting"], paused["few"], paused["share"]
         self._taken, self._footers = paused["taken"], list(paused["footers"])
         if paused["columns"] is not None:
@@ -334,16 +361,6 @@ class ParquetFile:
             self._footers.append(self._piece.end())
             self._piece = None
 
-    def _join_small(self) -> None:
-        """Makes many tables of a few rows each into one: with a thousand open files their Arrow objects outweigh the data four to one."""
-        joined: list[pa.Table] = []
-        for (few, schema), run in groupby(self._tables, key=lambda table: (table.num_rows < FEW_ROWS, table.schema)):
-            tables = list(run)
-            joinable = few and len(schema)  # tables without columns lose their number of rows when joined
-            joined += [pa.concat_tables(tables).combine_chunks()] if joinable else tables
-        self._tables, self._few = joined, 0
-        self._waiting = sum(table.nbytes + OBJECT_BYTES * table.num_columns for table in joined)
-
     def _table(self, values: Values) -> pa.Table:
         if isinstance(values, StructColumns | JsonText) and values.table is not None:
             return values.table
@@ -353,6 +370,13 @@ class ParquetFile:
             except (SchemaError, ValueError, pa.ArrowException) as error:
                 raise FormatError(f"Parquet cannot hold the values: {error}") from error
         raise FormatError("Parquet needs values with a struct schema.")
+
+
+def _copy(tables: list[pa.Table]) -> pa.Table:
+    """The rows of tables with equal columns as one that shares no memory with them."""
+    if len(tables) == 1:
+        return tables[0].take(pa.array(np.arange(len(tables[0]))))
+    return pa.concat_tables(tables).combine_chunks()
 
 
 class RepeatedColumns:

@@ -182,7 +182,7 @@ def json_format(*, gzip_level: int | None, decimals: str) -> Format:
     """JSON lines; `gzip_level` is -1 to 9 or None for plain text, `decimals` BASE64 or NUMERIC."""
     opened, plain = partial(JsonLines, gzip_level=gzip_level, decimals=decimals), gzip_level is None
     extension, lines = (".json", 1) if plain else (".json.gz", WAITING_FOR_GZIP)
-    return Format("json", extension, opened, partial(_accept_json, decimals), copies=True, lines=lines)
+    return Format("json", extension, opened, partial(_accept_json, decimals), lines=lines)
 
 
 def _accept_json(decimals: str, run: Run) -> Values | str:
@@ -246,9 +246,7 @@ def _quoted(array: pa.Array) -> pa.Array:
 def byte_array_format(*, extension: str, separator: bytes, gzip_level: int | None) -> Format:
     """Raw bytes; `extension` as `format.bytearray.extension` says, with `.gz` under gzip."""
     opened = partial(ByteArrayFile, separator=separator, gzip_level=gzip_level)
-    return Format(
-        "bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _accept_bytes, copies=True
-    )
+    return Format("bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _accept_bytes)
 
 
 def _accept_bytes(run: Run) -> Values | str:

@@ -55,6 +55,10 @@ class Run:
         placed_by = _each(self.placed_by, some) if self.placed_by else self.placed_by
         return Run(offsets, timestamps, some(self.values), self.schema, sidecars, self.topic, placed_by)
 
+    def nbytes(self) -> int:
+        """Bytes of the values, and of what is stored beside them."""
+        return self.values.nbytes() + sum(sidecar.values.nbytes() for sidecar in self.sidecars.values())
+
     @property
     def schemas(self) -> dict[Role, ConnectSchema | None]:
         """The schema of what there is: of values, unless the records have none, and of what is stored beside them."""

@@ -73,6 +73,10 @@ class MixedBatch:
         """The records but those at these positions."""
         return self.select(np.delete(np.arange(len(self)), positions))
 
+    def nbytes(self) -> int:
+        """Bytes of all its runs, be they in this batch or not."""
+        return sum(run.nbytes() for run in self.runs)
+
     def by_topic(self) -> list[tuple[str | None, MixedBatch]]:
         """The records by the topic of their run (`Run.topic`), in first-seen order."""
         topics = list(dict.fromkeys(run.topic for run in self.runs))
@@ -88,14 +92,12 @@ class MixedBatch:
         for first, last in stretches:
             yield self.partitions[self.codes[order[first]]], order[first:last]
 
-    def runs_by_partition(
-        self, start: int, stop: int, *, shared: bool
-    ) -> Iterator[tuple[str, list[tuple[Run, Longs]]]]:
+    def runs_by_partition(self, start: int, stop: int) -> Iterator[tuple[str, list[tuple[Run, Longs]]]]:
         """For each encoded partition what `runs_at` gives of its positions.
 
-        `shared`: its runs may be slices of one that holds the records of all, which are taken at once; who keeps one keeps all.
+        These may be slices of one run that holds the records of all, which are taken at once; who keeps one keeps all.
         """
-        if not shared or len(self.runs) > 1:
+        if len(self.runs) > 1:
             yield from ((name, self.runs_at(positions)) for name, positions in self.by_partition(start, stop))
             return
         order, stretches = self._stretches(start, stop)

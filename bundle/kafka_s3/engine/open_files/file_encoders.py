@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.records.runs import Sidecar
@@ -29,7 +30,7 @@ from kafka_s3.connect.schemas.compatibility import (
 )
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, schema_document, stored_schema
 from kafka_s3.model.deflate import Bytes
-from kafka_s3.objects.format import CannotPause, Encoder, Fitting, Format, Keyed, Paused, Pausing, can
+from kafka_s3.objects.format import CannotPause, Encoder, Fitting, Format, Keeping, Keyed, Paused, Pausing, can
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,11 @@ class OneSchema:
         """Bytes of memory held."""
         return self.inner.pending()
 
+    def detach(self) -> None:
+        """Copies what is kept of batches."""
+        if can(self.inner, Keeping):
+            cast(Keeping, self.inner).detach()
+
     def compact(self) -> None:
         """Encodes what is pending."""
         self.inner.compact()
@@ -147,6 +153,7 @@ class Unifying:
     unifies: bool = field(default=True, init=False)
     _held: list[tuple[Values, ConnectSchema]] = field(default_factory=list)
     _held_bytes: int = 0
+    _copied: int = field(default=0, init=False)
     inner: Encoder | None = field(default=None, init=False)
     """The encoder of the settled schema, None before it is settled."""
 
@@ -188,6 +195,14 @@ class Unifying:
         """Bytes of memory held."""
         return self._held_bytes + (self.inner.pending() if self.inner is not None else 0)
 
+    def detach(self) -> None:
+        """Copies what is kept of batches."""
+        later = self._held[self._copied :]
+        self._held[self._copied :] = [(values.take(np.arange(len(values))), schema) for values, schema in later]
+        self._copied = len(self._held)
+        if self.inner is not None and can(self.inner, Keeping):
+            cast(Keeping, self.inner).detach()
+
     def compact(self) -> None:
         """Settles the schema and encodes what was held back."""
         self._settled().compact()
@@ -215,7 +230,7 @@ class Unifying:
         """Goes on for the paused encoder, whose schema this one was opened with."""
         schemas = [stored_schema(schema) for schema in paused["schemas"]]
         self._held = [(StructColumns(table_of(one["rows"])), schemas[one["schema"]]) for one in paused["held"]]
-        self._held_bytes = paused["held_bytes"]
+        self._held_bytes, self._copied = paused["held_bytes"], len(self._held)
         if paused["inner"] is not None:
             self.inner = self.open(self.schema)
             _pausing(self.inner).resume(paused["inner"])
@@ -232,7 +247,7 @@ class Unifying:
     def _settled(self) -> Encoder:
         if self.inner is None:
             self.inner = self.open(self.schema)
-            held, self._held, self._held_bytes = self._held, [], 0
+            held, self._held, self._held_bytes, self._copied = self._held, [], 0, 0
             for values, schema in held:
                 self.inner.append(self._projected(values, schema))
         return self.inner

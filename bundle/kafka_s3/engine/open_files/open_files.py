@@ -67,11 +67,6 @@ class Output:
         """As `Format.lines` says of the values' format."""
         return self.formats[Role.VALUE].lines
 
-    @property
-    def copies(self) -> bool:
-        """Whether no open file keeps the values that are given to it: not while it looks for its schema, and not in columns."""
-        return not self.schemas.unify and all(form.copies for form in self.formats.values())
-
     def new_encoder(self, role: Role, schema: ConnectSchema | None) -> FileEncoder:
         """The encoder of a new object: only values of several schemas can share one."""
         form = self.formats[role]
@@ -99,7 +94,8 @@ class OpenObject:
 
     def send_encoded(self) -> None:
         """Hands what is encoded to the upload."""
-        self.upload.add(self.encoder.take())
+        if encoded := self.encoder.take():
+            self.upload.add(encoded)
 
     def memory(self) -> int:
         """Bytes held in memory."""
@@ -242,7 +238,7 @@ class OpenFiles:
 
     `records` were written since the last close, the first one's time is `base_ms` (epoch ms, None without a time partitioner); the last
     one had `last_offset` and went to `last_partition`. Its file is among `files`, or its lines are among
-    the `small` ones.
+    the `small` ones. Of batches with `shared_bytes` files may keep parts; a part keeps all of a batch in memory.
     """
 
     files: dict[str, OpenFile] = field(default_factory=dict)
@@ -251,6 +247,7 @@ class OpenFiles:
     last_partition: str = ""
     last_offset: int = -1
     small: SmallFiles = field(default_factory=SmallFiles)
+    shared_bytes: int = 0
 
     def count(self) -> int:
         """How many directories have a file."""
@@ -276,6 +273,14 @@ class OpenFiles:
         """Counts records that were written; the last one had that offset and went to that encoded partition."""
         self.records += records
         self.last_offset, self.last_partition = last_offset, last_partition
+
+    def share(self, batch: MixedBatch, *, most: int) -> None:
+        """Notes that files may keep parts of a batch. Where it is more than so many bytes that they keep so, they copy their parts."""
+        self.shared_bytes += batch.nbytes()
+        if self.shared_bytes > most:
+            for target in self.objects():
+                target.encoder.detach()
+            self.shared_bytes = 0
 
     def memory(self) -> int:
         """Bytes held in memory."""
@@ -370,7 +375,7 @@ def file_runs(batch: MixedBatch, start: int, stop: int, *, open_files: OpenFiles
     Version 1 has the open file, and records come as v1 v2 v1, of which v2 is projected: one run of version 1 with three records, in the
     order of their offsets. A field of v2 that has no value in version 1 makes that record bad, and the run has two.
     """
-    by_partition = batch.runs_by_partition(start, stop, shared=output.copies)
+    by_partition = batch.runs_by_partition(start, stop)
     if len(batch.runs) == 1 and batch.runs[0].schema is None:  # nothing to project, nothing to refuse
         return FileRuns([(name, run) for name, [(run, _)] in by_partition])
     found = FileRuns()

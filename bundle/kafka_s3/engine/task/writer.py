@@ -249,6 +249,8 @@ class TargetFiles:
             self.open.files[name].append(run)
         if runs.lines is not None:
             self._append_lines(runs.lines)
+        elif start == 0 and (len(runs.runs) > 1 or stop < len(batch)):
+            self.open.share(batch, most=self.output.memory // 8)
         if start < stop:
             partition, offset = batch.partitions[batch.codes[stop - 1]], int(batch.offsets[stop - 1])
             self.open.count_written(stop - start, last_offset=offset, last_partition=partition)

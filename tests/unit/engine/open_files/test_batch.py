@@ -1,4 +1,4 @@
-"""Records by directory: whether they are gathered for each of them or at once, each directory gets the same ones in the same order."""
+"""Records by directory: whether they are slices or gathered, each directory gets the same ones in the same order."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ def documents(offsets: np.ndarray) -> Run:
     return Run(offsets, offsets + 1000, JsonText(texts, pa.table({"own": offsets})), None)
 
 
-@given(st.lists(st.integers(0, 2), max_size=40), st.booleans(), st.data())
-def test_directories_come_in_first_seen_order_with_all_their_records(
-    codes: list[int], shared: bool, data: st.DataObject
-) -> None:
+@given(st.lists(st.integers(0, 2), max_size=40), st.data())
+def test_directories_come_in_first_seen_order_with_all_their_records(codes: list[int], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(codes)))
     stop = data.draw(st.integers(start, len(codes)))
     run = documents(np.arange(7, 7 + len(codes)))
     part = mixed_batch([RoutedRun(run, np.array(codes, np.int32), NAMES, None)])
 
     found = {}
-    for name, [(run, places)] in part.runs_by_partition(start, stop, shared=shared):
+    for name, [(run, places)] in part.runs_by_partition(start, stop):
         assert run.offsets.tolist() == (places + 7).tolist() == run.values.objects()
         assert len(run.values) == len(run) == len(run.timestamps)
         assert run.values.table.column("own").to_pylist() == run.offsets.tolist()
@@ -43,5 +41,5 @@ def test_directories_come_in_first_seen_order_with_all_their_records(
 
 def test_directories_that_take_turns_and_end_with_the_last_record_are_no_slice() -> None:
     part = mixed_batch([RoutedRun(documents(np.arange(4)), np.array([0, 1, 0, 1], np.int32), NAMES, None)])
-    found = {name: run.offsets.tolist() for name, [(run, _)] in part.runs_by_partition(0, 4, shared=True)}
+    found = {name: run.offsets.tolist() for name, [(run, _)] in part.runs_by_partition(0, 4)}
     assert found == {"a": [0, 2], "b": [1, 3]}
