@@ -22,7 +22,7 @@ _PUBLIC = {
     "engine.task.partitioning.partitioners": ("Encoded", "Partitioner", "encoded_each"),
     "model.errors": ("ConfigError", "RecordError", "SinkError"),
     "model.offsets": ("TopicPartition",),
-    "objects.format": ("Encoder", "Format", "Pausing"),
+    "objects.format": ("Encoder", "Format", "Keeping", "Pausing"),
     "objects.text": ("TextStream",),
     "spark": ("KafkaS3", "read_committed"),
 }

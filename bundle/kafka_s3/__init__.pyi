@@ -26,6 +26,7 @@ from kafka_s3.model.errors import SinkError as SinkError
 from kafka_s3.model.offsets import TopicPartition as TopicPartition
 from kafka_s3.objects.format import Encoder as Encoder
 from kafka_s3.objects.format import Format as Format
+from kafka_s3.objects.format import Keeping as Keeping
 from kafka_s3.objects.format import Pausing as Pausing
 from kafka_s3.objects.text import TextStream as TextStream
 from kafka_s3.spark import KafkaS3 as KafkaS3

@@ -6,6 +6,7 @@ Keys and headers lie in objects beside the values' (SEMANTICS A8.5). Some format
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -167,7 +168,14 @@ class Format:
     sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = lambda encoder, key, first_offset: []
     columns: Callable[[pa.Schema], str] = lambda schema: ""
     stops_original: Callable[[Run], bool] = lambda run: False
+    copies: bool | None = None
+    """Deprecated, without effect: an encoder that keeps values is `Keeping`."""
     lines: int = 0
+
+    def __post_init__(self) -> None:
+        if self.copies is not None:
+            text = "Format.copies has no effect any more: an encoder that keeps values copies them in `detach`, see kafka_s3.Keeping."
+            warnings.warn(text, DeprecationWarning, stacklevel=3)
 
 
 INFIX: Final = {Role.KEY: ".keys", Role.HEADER: ".headers"}

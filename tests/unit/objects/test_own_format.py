@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.connect.config.validate import validate
+from kafka_s3.objects.format import Format
+from kafka_s3.objects.text import TextStream
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.entry_points import install
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
@@ -43,6 +45,12 @@ def test_a_registered_format_is_named_in_format_class() -> None:
     world.start().poll_and_commit()
     data = {key: content for key, content in world.store.objects.items() if key.startswith("topics/")}
     assert data == {"topics/orders/partition=0/orders+0+0000000000.shout": b"ONE!TWO!"}
+
+
+def test_what_a_format_of_the_last_version_said_still_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match=r"kafka_s3\.Keeping"):
+        form = Format("old", ".old", lambda _: TextStream(None), lambda run: run.values, copies=True)
+    assert (form.name, form.lines) == ("old", 0)
 
 
 def test_an_unknown_format_is_refused_with_the_known_names() -> None:
