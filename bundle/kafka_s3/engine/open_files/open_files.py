@@ -274,13 +274,11 @@ class OpenFiles:
         self.records += records
         self.last_offset, self.last_partition = last_offset, last_partition
 
-    def share(self, batch: MixedBatch, *, most: int) -> None:
-        """Notes that files may keep parts of a batch. Where it is more than so many bytes that they keep so, they copy their parts."""
-        self.shared_bytes += batch.nbytes()
-        if self.shared_bytes > most:
-            for target in self.objects():
-                target.encoder.detach()
-            self.shared_bytes = 0
+    def detach(self) -> None:
+        """Has files copy what they keep of batches."""
+        for target in self.objects():
+            target.encoder.detach()
+        self.shared_bytes = 0
 
     def memory(self) -> int:
         """Bytes held in memory."""
@@ -355,6 +353,13 @@ def release_largest(several: Collection[OpenFiles], output: Output) -> None:
         if total <= budget // 2:
             break
     give_memory_back()
+
+
+def detach_parts(several: Collection[OpenFiles], output: Output) -> None:
+    """Where files may keep parts of more than an eighth of the task's memory in batches, they copy their parts."""
+    if sum(one.shared_bytes for one in several) > output.memory // 8:
+        for one in several:
+            one.detach()
 
 
 @dataclass(slots=True)

@@ -32,6 +32,7 @@ from kafka_s3.engine.open_files.open_files import (
     OpenFiles,
     Output,
     close_files,
+    detach_parts,
     file_runs,
     open_file,
     release_largest,
@@ -135,7 +136,9 @@ class TopicPartitionWriter:
         if any(lane.position < lane.stop for lane in lanes):
             for lane in lanes:
                 lane.append()
-            release_largest([target.open for target in self.targets.values()], self.output)
+            several = [target.open for target in self.targets.values()]
+            release_largest(several, self.output)
+            detach_parts(several, self.output)
         reason = Reason.MAX_OPEN_FILES if limit < by_rule else _reason_to_close(lanes, limit)
         if reason is not None:
             self.close(reason)
@@ -250,7 +253,7 @@ class TargetFiles:
         if runs.lines is not None:
             self._append_lines(runs.lines)
         elif start == 0 and (len(runs.runs) > 1 or stop < len(batch)):
-            self.open.share(batch, most=self.output.memory // 8)
+            self.open.shared_bytes += batch.nbytes()
         if start < stop:
             partition, offset = batch.partitions[batch.codes[stop - 1]], int(batch.offsets[stop - 1])
             self.open.count_written(stop - start, last_offset=offset, last_partition=partition)
