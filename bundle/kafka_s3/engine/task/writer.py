@@ -245,14 +245,16 @@ class TargetFiles:
         return file_runs(batch, start, stop, open_files=self.open, output=self.output)
 
     def append(self, runs: FileRuns, batch: MixedBatch, start: int, stop: int) -> None:
-        """Writes positions `[start, stop)`, given by encoded partition, and notes where the last one went."""
+        """Writes positions `[start, stop)`, given by encoded partition, and notes where the last one went. Once for each batch it notes
+        that files may keep parts of it.
+        """
         for name, run in runs.runs:
             if name not in self.open.files:
                 self._open(name, int(run.offsets[0]), run.schemas)
             self.open.files[name].append(run)
         if runs.lines is not None:
             self._append_lines(runs.lines)
-        elif start == 0 and (len(runs.runs) > 1 or stop < len(batch)):
+        elif start == 0 and (len(runs.runs) > 1 or stop < sum(map(len, batch.runs))):
             self.open.shared_bytes += batch.nbytes()
         if start < stop:
             partition, offset = batch.partitions[batch.codes[stop - 1]], int(batch.offsets[stop - 1])
