@@ -82,7 +82,9 @@ class MovedCase(Case):
                         one.offset for one in read_letters(self.world.store.objects[file.key])
                     )
                     continue
-                found = {row["n"] for row in rows(file.key, self.world.store.objects[file.key])}
+                now = (row["n"] for row in rows(file.key, self.world.store.objects[file.key]))
+                # behind a move back a later file of this name may have taken its place, with more records
+                found = {offset for offset in now if file.first_offset <= offset <= file.last_offset}
                 assert not found & current[file.topic_partition], (
                     f"entry {entry.version} has records of {file.key} once more"
                 )
@@ -132,8 +134,12 @@ class MigratedCase(Case):
         assert written == expected
 
 
+REPLACED = 529
+"""A file of one name is made again behind a move back, and has more records than the first one."""
+
+
 @pytest.mark.parametrize("case", [MovedCase, MigratedCase])
-@pytest.mark.parametrize("seed", range(SOME))
+@pytest.mark.parametrize("seed", [*range(SOME), REPLACED])
 def test_an_operator_beside_a_sink_at_work_loses_and_doubles_no_record(case: type[Case], seed: int) -> None:
     case(seed).play()
 
