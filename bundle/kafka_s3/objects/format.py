@@ -94,7 +94,7 @@ class Keeping(Encoder, Protocol):
     """An encoder that keeps values until it encodes them. They may be parts of a batch, of which other files keep other parts."""
 
     def detach(self) -> None:
-        """Copies what it keeps of batches, which nothing here holds in memory any longer."""
+        """Copies the values that it keeps, so that it no longer holds the batches in memory from which they were cut."""
         ...
 
 

@@ -120,8 +120,7 @@ class OneSchema:
 
     def detach(self) -> None:
         """Copies what is kept of batches."""
-        if can(self.inner, Keeping):
-            cast(Keeping, self.inner).detach()
+        _detach(self.inner)
 
     def compact(self) -> None:
         """Encodes what is pending."""
@@ -200,8 +199,8 @@ class Unifying:
         later = self._held[self._copied :]
         self._held[self._copied :] = [(values.take(np.arange(len(values))), schema) for values, schema in later]
         self._copied = len(self._held)
-        if self.inner is not None and can(self.inner, Keeping):
-            cast(Keeping, self.inner).detach()
+        if self.inner is not None:
+            _detach(self.inner)
 
     def compact(self) -> None:
         """Settles the schema and encodes what was held back."""
@@ -270,6 +269,11 @@ def file_encoder(rules: SchemaRules, form: Format, schema: ConnectSchema | None)
     if rules.unify and schema is not None:
         return Unifying(form.open, schema)
     return OneSchema(form.open(schema), schema)
+
+
+def _detach(encoder: Encoder) -> None:
+    if can(encoder, Keeping):
+        cast(Keeping, encoder).detach()
 
 
 def _pausing(encoder: Encoder) -> Pausing:

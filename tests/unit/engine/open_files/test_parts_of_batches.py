@@ -18,7 +18,7 @@ from kafka_s3.connect.naming.keys import ConnectNames
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, StructColumns, Values
 from kafka_s3.connect.schemas.avro_types import AvroOptions
-from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
+from kafka_s3.connect.schemas.connect import ConnectSchema
 from kafka_s3.engine.open_files.batch import RoutedRun, mixed_batch
 from kafka_s3.engine.open_files.file_encoders import SchemaRules, Unifying
 from kafka_s3.engine.open_files.open_files import Output
@@ -28,15 +28,8 @@ from kafka_s3.model.files import Reason, Role
 from kafka_s3.objects.parquet import ParquetFile, parquet_format
 from kafka_s3.store.memory import MemoryStore
 from tests.support.memory_world import ORDERS
+from tests.unit.objects.test_paused_encoders import SCHEMA
 
-SCHEMA = ConnectSchema(
-    SchemaType.STRUCT,
-    name="Order",
-    fields=(
-        Field("n", ConnectSchema(SchemaType.INT64)),
-        Field("text", ConnectSchema(SchemaType.STRING, optional=True)),
-    ),
-)
 FORM = parquet_format("zstd", AvroOptions())
 MEMORY, ROWS, BATCHES = 8 << 20, 1_000, 200
 
@@ -47,25 +40,31 @@ def columns(first: int, count: int, width: int = 3) -> pa.Table:
 
 
 @pytest.mark.parametrize("unify", [False, True])
-@pytest.mark.parametrize("rare", ["one at the end", "two apart"])
+@pytest.mark.parametrize(("rare", "topics"), [("one at the end", 1), ("two apart", 1), ("one at the end", 16)])
 def test_rare_directories_do_not_keep_the_batches_from_which_their_records_come(
-    unify: bool, rare: str, tmp_path: Path
+    unify: bool, rare: str, topics: int, tmp_path: Path
 ) -> None:
-    """Of each batch of 300 kB a record or two go to a directory of their own, and the others to one that is spilled now and then."""
-    store = MemoryStore()
-    output = Output(
-        store, ConnectNames("topics", "/", "+", 10), {Role.VALUE: FORM}, SchemaRules(unify=unify), 5 << 20, MEMORY, 2, tmp_path
-    )  # fmt: skip
-    sink, before, most = TopicPartitionWriter(ORDERS, RotationRules(), output, 0, None), pa.total_allocated_bytes(), 0
+    """Of each batch of 300 kB a record or two go to a directory of their own, and the others to one that is spilled now and then. Several
+    topics, to which batches go in turns, have one bound together.
+    """
+    store, naming = MemoryStore(), ConnectNames("topics", "/", "+", 10)
+    output = Output(store, naming, {Role.VALUE: FORM}, SchemaRules(unify=unify), 5 << 20, MEMORY, 2, tmp_path)
+    names = (lambda _: naming) if topics > 1 else None
+    sink, before, most = (
+        TopicPartitionWriter(ORDERS, RotationRules(), output, 0, None, names),
+        pa.total_allocated_bytes(),
+        0,
+    )
     codes = np.zeros(ROWS, np.int32)
     codes[[ROWS - 1] if rare == "one at the end" else [0, ROWS // 2]] = 1
     for number in range(BATCHES):
         offsets = np.arange(number * ROWS, (number + 1) * ROWS)
-        run = Run(offsets, offsets, StructColumns(columns(number * ROWS, ROWS, width=300)), SCHEMA)
+        topic = f"topic-{number % topics}" if topics > 1 else None
+        run = Run(offsets, offsets, StructColumns(columns(number * ROWS, ROWS, width=300)), SCHEMA, topic=topic)
         assert not sink.write(mixed_batch([RoutedRun(run, codes, ["d=often", f"d={number}"], None)]))
         del run
         most = max(most, pa.total_allocated_bytes() - before)
-    assert sink.large_count() == BATCHES + 1
+    assert sink.large_count() == BATCHES + topics
     assert most < MEMORY
 
     sink.close(Reason.FLUSH_NOW)
