@@ -34,7 +34,8 @@ _ANSWERS: Final[dict[tuple[int, int], tuple[Any, Any, bool]]] = {}
 
 def avro_format(codec: str, options: AvroOptions) -> Format:
     """Avro container files; `codec` is null, deflate, snappy or bzip2 and does not show in the extension."""
-    return Format("avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_accept, options))
+    opened, in_bulk = partial(AvroFile, codec=codec, options=options), round(1 / COMPRESSED_SHARE)
+    return Format("avro", ".avro", opened, partial(_accept, options), in_bulk=in_bulk)
 
 
 def _accept(options: AvroOptions, run: Run) -> Values | str:

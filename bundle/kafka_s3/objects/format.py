@@ -157,8 +157,9 @@ class Format:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
     follows. `stops_original` says whether the original's task fails for values that `accept` refuses, dead letter topic or not
-    (SEMANTICS A9.2). `lines`: its encoders are `Lined`, and so many bytes of text that wait count as one encoded; 0 where they are not.
-    What only some encoders can do is declared by `Fitting`, `Keyed`, `WithOffsets`, `Keeping`, `Columnar` and `Pausing`.
+    (SEMANTICS A9.2). `in_bulk`: rows of many small files may wait together, before they have encoders, and so many bytes of them count as
+    one encoded; 0 where they may not. JSON text then goes into `Lined` encoders, Avro comes as bodies, all else in columns. What only some
+    encoders can do is declared by `Fitting`, `Keyed`, `WithOffsets`, `Keeping`, `Columnar` and `Pausing`.
     """
 
     name: str
@@ -166,13 +167,18 @@ class Format:
     open: Callable[[ConnectSchema | None], Encoder]
     accept: Callable[[Run], Values | str]
     sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = lambda encoder, key, first_offset: []
-    columns: Callable[[pa.Schema], str] = lambda schema: ""
+    columns: Callable[[pa.Schema], str] | None = None
     stops_original: Callable[[Run], bool] = lambda run: False
     copies: bool | None = None
     """Deprecated, without effect: an encoder that keeps values is `Keeping`."""
-    lines: int = 0
+    lines: int | None = None
+    """Deprecated: `in_bulk`."""
+    in_bulk: int = 0
 
     def __post_init__(self) -> None:
+        if self.lines is not None:
+            warnings.warn("Format.lines is called Format.in_bulk now.", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "in_bulk", self.lines)
         if self.copies is not None:
             text = "Format.copies has no effect any more: an encoder that keeps values copies them in `detach`, see kafka_s3.Keeping."
             warnings.warn(text, DeprecationWarning, stacklevel=3)

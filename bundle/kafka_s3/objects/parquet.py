@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +67,34 @@ class FileLayout:
     zstd_level: int
 
 
+def _writer(
+    sink: Any, layout: FileLayout, *, codec: str, metadata: Mapping[str, str], collected: list[pq.FileMetaData]
+) -> pq.ParquetWriter:
+    writer = pq.ParquetWriter(
+        sink,
+        layout.schema,
+        compression=codec,
+        compression_level=layout.zstd_level if codec == "ZSTD" else None,
+        data_page_size=PAGE_BYTES,
+        use_dictionary=list(layout.repeated) or False,
+        store_schema=False,
+        write_statistics=True,
+        write_time_adjusted_to_utc=True,
+        metadata_collector=collected,
+    )
+    writer.add_key_value_metadata(dict(metadata))
+    return writer
+
+
+def whole_file(table: pa.Table, layout: FileLayout, *, codec: str, metadata: Mapping[str, str]) -> bytes:
+    """A file of one row group, as one `Piece` with its footer would be, for less: Arrow writes it without asking Python."""
+    sink = pa.BufferOutputStream()
+    with _writer(sink, layout, codec=codec, metadata=metadata, collected=[]) as writer:
+        writer.write_table(table, row_group_size=max(table.num_rows, 1))
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
 class Piece:
     """Consecutive row groups of a file, written from `begin` on; their bytes are added to `out`."""
 
@@ -76,19 +104,7 @@ class Piece:
         self._collected: list[pq.FileMetaData] = []
         self._tap = _Tap(out, begin)
         sink = pa.PythonFile(self._tap, mode="w")
-        self._writer = pq.ParquetWriter(
-            sink,
-            layout.schema,
-            compression=codec,
-            compression_level=layout.zstd_level if codec == "ZSTD" else None,
-            data_page_size=PAGE_BYTES,
-            use_dictionary=list(layout.repeated) or False,
-            store_schema=False,
-            write_statistics=True,
-            write_time_adjusted_to_utc=True,
-            metadata_collector=self._collected,
-        )
-        self._writer.add_key_value_metadata(dict(metadata))
+        self._writer = _writer(sink, layout, codec=codec, metadata=metadata, collected=self._collected)
         for at in range(len(MAGIC), begin, BLANKS.size):
             sink.write(BLANKS.slice(0, min(BLANKS.size, begin - at)))
 
@@ -180,6 +196,7 @@ def parquet_format(codec: str, options: AvroOptions, *, with_ids: bool = False) 
         partial(ParquetFile, codec=arrow_codec, options=options, known=RepeatedColumns(), with_ids=with_ids),
         _accept,
         stops_original=_kills_original,
+        in_bulk=round(1 / COMPRESSED_SHARE),
     )
 
 
@@ -298,13 +315,21 @@ class ParquetFile:
     def _encode(self) -> None:
         if not self._tables:
             return
+        table, layout = self._settled()
+        before = self._position()
+        self._opened(layout).write(table)
+        self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
+        self._forget()
+
+    def _settled(self) -> tuple[pa.Table, FileLayout]:
+        """The waiting rows in the columns of the file, which its first rows settle."""
         table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
         if self._layout is None:
             schema = numbered(table.schema, self._schema) if self._with_ids else table.schema
             self._layout = _layout(table, schema, self._known)
-        before = self._position()
-        self._opened(self._layout).write(conform(table, self._layout.schema))
-        self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
+        return conform(table, self._layout.schema), self._layout
+
+    def _forget(self) -> None:
         self._tables, self._copies, self._waiting, self._few = [], 0, 0, 0
 
     def take(self) -> bytes:
@@ -315,7 +340,13 @@ class ParquetFile:
         return taken
 
     def finish(self) -> None:
-        """Writes the last row group and the footer."""
+        """Writes the last row group and the footer; a file that has nothing yet is written as a whole."""
+        if self._tables and self._layout is None:
+            whole = whole_file(*self._settled(), codec=self._codec, metadata=self._avro)
+            self._out += whole
+            self._footers.append(whole)  # it ends with one
+            self._forget()
+            return
         self.compact()
         if self._footers:
             self._out += footer_of(self._footers)
@@ -383,22 +414,24 @@ def _copy(tables: list[pa.Table]) -> pa.Table:
 
 class RepeatedColumns:
     """The columns in which a dictionary pays. Of small files with the same columns one of `LOOK_EVERY` is looked at: in a sink with a
-    hundred directories to look took longer than to compress.
+    hundred directories to look took longer than to compress. Of very small ones that is one in as many of about the same size.
     """
 
     def __init__(self) -> None:
-        self._known: dict[pa.Schema, tuple[int, tuple[str, ...]]] = {}
+        self._known: dict[tuple[pa.Schema, int], tuple[int, tuple[str, ...]]] = {}
         self._known_bytes = 0
 
     def of(self, table: pa.Table) -> tuple[str, ...]:
-        """The names of those columns of a file's first rows; of few rows only where nothing is known of others."""
-        left, names = self._known.get(table.schema, (0, ()))
+        """The names of those columns of a file's first rows; of few rows only where nothing is known of files with enough of them."""
+        few = table.num_rows.bit_length() if table.num_rows < ENOUGH_ROWS else 0
+        if few and (known := self._known.get((table.schema, 0))):
+            return known[1]
+        left, names = self._known.get((table.schema, few), (0, ()))
         if not left or table.num_rows >= MANY_ROWS:
             left, names = LOOK_EVERY, _repeated(table)
-        if table.num_rows >= ENOUGH_ROWS:
-            if table.schema not in self._known:
-                self._make_room(int(table.schema.serialize().size))
-            self._known[table.schema] = left - 1, names
+        if (table.schema, few) not in self._known:
+            self._make_room(int(table.schema.serialize().size))
+        self._known[table.schema, few] = left - 1, names
         return names
 
     def _make_room(self, size: int) -> None:

@@ -181,8 +181,8 @@ ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\
 def json_format(*, gzip_level: int | None, decimals: str) -> Format:
     """JSON lines; `gzip_level` is -1 to 9 or None for plain text, `decimals` BASE64 or NUMERIC."""
     opened, plain = partial(JsonLines, gzip_level=gzip_level, decimals=decimals), gzip_level is None
-    extension, lines = (".json", 1) if plain else (".json.gz", WAITING_FOR_GZIP)
-    return Format("json", extension, opened, partial(_accept_json, decimals), lines=lines)
+    extension, in_bulk = (".json", 1) if plain else (".json.gz", WAITING_FOR_GZIP)
+    return Format("json", extension, opened, partial(_accept_json, decimals), in_bulk=in_bulk)
 
 
 def _accept_json(decimals: str, run: Run) -> Values | str:

@@ -274,10 +274,11 @@ def test_of_small_files_with_the_same_columns_one_of_many_is_looked_at(monkeypat
         return known.of(pa.table({column: [n % values for n in range(rows)]}))
 
     assert names(3, 1) == ("x",)
-    assert names(3, 3) == ()  # few rows say nothing about others
+    assert names(2, 2) == ("x",)  # as in others of about its size
+    assert names(9, 9) == ()  # few rows say nothing about more
     for _ in range(parquet.LOOK_EVERY):
         assert names(parquet.ENOUGH_ROWS, 10) == ("x",)
-    assert looked == [3, 3, parquet.ENOUGH_ROWS]
+    assert looked == [3, 9, parquet.ENOUGH_ROWS]
     assert names(parquet.ENOUGH_ROWS, parquet.ENOUGH_ROWS) == ()
     assert names(3, 1) == ()  # as in the others
     assert names(3, 1, "y") == ("y",)
@@ -291,5 +292,5 @@ def test_what_is_known_of_files_whose_columns_always_differ_is_bounded_in_bytes(
     for file in range(12):
         names = [f"{file}-{column}-{'x' * 90}" for column in range(1500)]
         assert known.of(pa.Table.from_arrays([row] * len(names), names=names)) == tuple(names)
-        most = max(most, sum(schema.serialize().size for schema in known._known))
+        most = max(most, sum(schema.serialize().size for schema, _ in known._known))
     assert parquet.KNOWN_BYTES / 2 < most <= parquet.KNOWN_BYTES

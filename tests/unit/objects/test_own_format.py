@@ -50,7 +50,9 @@ def test_a_registered_format_is_named_in_format_class() -> None:
 def test_what_a_format_of_the_last_version_said_still_works_and_warns() -> None:
     with pytest.warns(DeprecationWarning, match=r"kafka_s3\.Keeping"):
         form = Format("old", ".old", lambda _: TextStream(None), lambda run: run.values, copies=True)
-    assert (form.name, form.lines) == ("old", 0)
+    assert (form.name, form.in_bulk) == ("old", 0)
+    with pytest.warns(DeprecationWarning, match=r"Format\.in_bulk"):
+        assert Format("old", ".old", lambda _: TextStream(None), lambda run: run.values, lines=4).in_bulk == 4
 
 
 def test_an_unknown_format_is_refused_with_the_known_names() -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ import pyarrow.json as pj
 from kafka_s3.connect.converters.converter import DecodedEach, KafkaBatch, decode_each, without_tombstones
 from kafka_s3.connect.records.joining import joined
 from kafka_s3.connect.records.runs import Decoded, Run
-from kafka_s3.connect.records.values import JsonText, Longs, Objects, StructColumns
+from kafka_s3.connect.records.values import JsonText, Longs, Objects, StructColumns, Values
 from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type, infer_table, plain_strings
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, SchemaType, read_schema
 from kafka_s3.connect.schemas.expansion import Allowance, width
@@ -274,7 +274,7 @@ class JsonTables:
     def decode(self, batch: KafkaBatch) -> Decoded:
         """JSON text and a table of all its fields; text that looks like a time stays text."""
         batch, nulls = without_tombstones(batch)
-        decoded = _by_halves(batch, self._whole, _inferred) if len(batch) else Decoded()
+        decoded = _in_pieces(batch, self._whole, _inferred) if len(batch) else Decoded()
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
 
     def _whole(self, batch: KafkaBatch) -> Decoded | None:
@@ -322,9 +322,38 @@ def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
     return table if table.num_rows == len(values) else None
 
 
-def _by_halves(
-    batch: KafkaBatch, whole: Callable[[KafkaBatch], Decoded | None], one_by_one: Callable[[KafkaBatch], Decoded]
-) -> Decoded:
+Whole: TypeAlias = Callable[[KafkaBatch], Decoded | None]
+
+
+def _in_pieces(batch: KafkaBatch, whole: Whole, one_by_one: Callable[[KafkaBatch], Decoded]) -> Decoded:
+    """What `_by_halves` makes of a batch; pieces with equal columns, which a bad record cut apart, are one run again."""
+    decoded = _by_halves(batch, whole, one_by_one)
+    if len(decoded.runs) < 2:
+        return decoded
+    found = list[Run]()
+    for columns, some in groupby(decoded.runs, key=lambda run: _table_of(run).schema):
+        runs = list(some)
+        # tables without columns lose their number of rows when joined
+        found += [_rejoined(runs)] if len(columns) else runs
+    return replace(decoded, runs=found)
+
+
+def _rejoined(runs: list[Run]) -> Run:
+    table = pa.concat_tables([_table_of(run) for run in runs]).combine_chunks()
+    texts = [run.values.texts for run in runs if isinstance(run.values, JsonText)]
+    values: Values = JsonText(pa.concat_arrays(texts), table) if texts else StructColumns(table)
+    offsets, times = (
+        np.concatenate(columns) for columns in zip(*((run.offsets, run.timestamps) for run in runs), strict=True)
+    )
+    return Run(offsets, times, values, runs[0].schema)
+
+
+def _table_of(run: Run) -> pa.Table:
+    assert isinstance(run.values, JsonText | StructColumns)
+    return run.values.table
+
+
+def _by_halves(batch: KafkaBatch, whole: Whole, one_by_one: Callable[[KafkaBatch], Decoded]) -> Decoded:
     """What `whole` makes of a batch; where it makes nothing of it, the batch is halved, until few records are parsed one by one."""
     decoded = whole(batch)
     if decoded is not None:
@@ -458,7 +487,7 @@ class JsonColumns:
         decoded = Decoded()
         if len(batch):
             decoded = (
-                self._one_by_one(batch) if self._arrow is None else _by_halves(batch, self._whole, self._one_by_one)
+                self._one_by_one(batch) if self._arrow is None else _in_pieces(batch, self._whole, self._one_by_one)
             )
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
 

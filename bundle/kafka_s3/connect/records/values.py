@@ -18,21 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.schemas.arrow import python_rows
+from kafka_s3.model.deflate import Bytes
 
 
-def stream_of(table: pa.Table) -> bytes:
-    """The table with its types, nulls and number of rows, as a stream."""
+def stream_of(table: pa.Table, *, codec: str | None = "zstd") -> bytes:
+    """The table with its types, nulls and number of rows, as a stream; with None it is read without being unpacked."""
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    options = pa.ipc.IpcWriteOptions(compression=codec)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table.combine_chunks())
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
-def table_of(content: bytes) -> pa.Table:
+def table_of(content: Bytes) -> pa.Table:
     """The table of a stream. Raises ArrowInvalid where it is none."""
-    return pa.ipc.open_stream(content).read_all()
+    return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
 
 
 def table_bytes(table: pa.Table) -> int:
@@ -41,6 +42,32 @@ def table_bytes(table: pa.Table) -> int:
 
 
 Longs = npt.NDArray[np.int64]
+
+
+def row_bytes(table: pa.Table) -> Longs:
+    """Bytes of each row of a table, about: without what says which values are null."""
+    batches = [_row_bytes(batch.to_struct_array()) for batch in table.to_batches()]
+    return np.concatenate(batches) if batches else np.zeros(0, np.int64)
+
+
+def _row_bytes(array: pa.Array) -> Longs:
+    kind, count = array.type, len(array)
+    if pa.types.is_struct(kind):
+        found: Longs = np.zeros(count, np.int64)
+        for at in range(kind.num_fields):
+            found += _row_bytes(array.field(at))
+        return found
+    if pa.types.is_map(kind) or pa.types.is_list(kind):
+        bounds: Longs = np.concatenate([[0], np.cumsum(_row_bytes(array.values))])[array.offsets.to_numpy()]
+        return np.diff(bounds) + 4
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        content = array.buffers()[1]
+        if content is None:  # as an array without values may have it
+            return np.zeros(count, np.int64)
+        return np.diff(np.frombuffer(content, np.int32)[array.offset : array.offset + count + 1]).astype(np.int64) + 4
+    return np.full(count, -(-array.nbytes // max(count, 1)), np.int64)
+
+
 NO_TIMESTAMP: Final = int(np.iinfo(np.int64).min)
 """Stands for "this record has no timestamp" in arrays of epoch milliseconds."""
 

@@ -25,7 +25,8 @@ from kafka_s3.connect.schemas.connect import ConnectSchema, schema_document, sto
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.batch import MixedBatch, joined
 from kafka_s3.engine.open_files.file_encoders import FileEncoder, OneSchema, SchemaRules, file_encoder, projected
-from kafka_s3.engine.open_files.small_files import ENTRY_BYTES, NO_SCHEMA, DirectoryLines, LinesByDirectory, SmallFiles
+from kafka_s3.engine.open_files.row_forms import RowForm, resumed_form
+from kafka_s3.engine.open_files.small_files import ENTRY_BYTES, DirectoryRows, RowsByDirectory, SmallFiles
 from kafka_s3.engine.open_files.spill import SpillFile
 from kafka_s3.engine.open_files.states import (
     StateBytes,
@@ -42,7 +43,7 @@ from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import ThreadPool, give_memory_back
 from kafka_s3.model.tasks import Assignment, OpenState
-from kafka_s3.objects.format import CannotPause, Columnar, Format, Lined, Paused, SidecarObject, WithOffsets, can
+from kafka_s3.objects.format import CannotPause, Columnar, Format, Paused, SidecarObject, WithOffsets, can
 from kafka_s3.store.store import ObjectStore
 
 FEW_TIMES: Final = 64
@@ -63,9 +64,9 @@ class Output:
     folder: PathLike[str]
 
     @property
-    def lines(self) -> int:
-        """As `Format.lines` says of the values' format."""
-        return self.formats[Role.VALUE].lines
+    def in_bulk(self) -> int:
+        """As `Format.in_bulk` says of the values' format."""
+        return self.formats[Role.VALUE].in_bulk
 
     def new_encoder(self, role: Role, schema: ConnectSchema | None) -> FileEncoder:
         """The encoder of a new object: only values of several schemas can share one."""
@@ -115,7 +116,7 @@ class OpenObject:
     def columns(self) -> str:
         """The columns of this object, once it is finished; blank where no table asks for them."""
         encoder = self.encoder.inner
-        if self.role is not Role.VALUE or not can(encoder, Columnar):
+        if self.role is not Role.VALUE or self.format.columns is None or not can(encoder, Columnar):
             return ""
         return self.format.columns(cast(Columnar, encoder).written_schema())
 
@@ -163,6 +164,10 @@ class OpenFile:
         """Whether the columns of the file can hold the run's values."""
         return self.values is None or self.values.encoder.has_columns_for(run.values)
 
+    def takes_as_it_is(self, run: Run) -> bool:
+        """Whether values of a run can join those of this file as they are: they have its very schema, and it has their columns."""
+        return self.values is not None and self.values.schema is run.schema and self.has_columns_for(run)
+
     def append(self, run: Run) -> None:
         """Adds records of this file's directory, whose values fit its schema."""
         for role, target in self.objects.items():
@@ -176,16 +181,15 @@ class OpenFile:
         self.records += len(run)
         self._note_times(run.timestamps)
 
-    def append_lines(self, lines: DirectoryLines) -> None:
-        """Adds lines of this file's directory, which has values in a `Lined` format and nothing beside them."""
+    def append_rows(self, rows: DirectoryRows, form: RowForm) -> None:
+        """Adds rows that waited in a form, of this file's directory, which has values of its schema and nothing beside them."""
         target = self.objects[Role.VALUE]
-        # a copy: a view would keep what all the other files got of the text
-        cast(Lined, target.encoder.inner).write(bytes(lines.text))
+        form.append(rows.table, target.encoder)
         target.send_encoded()
-        self.last_offset = lines.last_offset
-        self.records += lines.records
-        if lines.low is not None and lines.high is not None:
-            self._note_span(lines.low, lines.high)
+        self.last_offset = rows.last_offset
+        self.records += rows.records
+        if rows.low is not None and rows.high is not None:
+            self._note_span(rows.low, rows.high)
 
     def memory(self) -> int:
         """Bytes held in memory."""
@@ -237,8 +241,8 @@ class OpenFiles:
     """All that is open in a topic-partition, by encoded partition in first-seen order, and what the rotation rules look at.
 
     `records` were written since the last close, the first one's time is `base_ms` (epoch ms, None without a time partitioner); the last
-    one had `last_offset` and went to `last_partition`. Its file is among `files`, or its lines are among
-    the `small` ones. Of batches with `shared_bytes` files may keep parts; a part keeps all of a batch in memory.
+    one had `last_offset` and went to `last_partition`. Its file is among `files`, or its row is among
+    those of the `small` ones. Of batches with `shared_bytes` files may keep parts; a part keeps all of a batch in memory.
     """
 
     files: dict[str, OpenFile] = field(default_factory=dict)
@@ -263,7 +267,7 @@ class OpenFiles:
 
     def encoded_bytes(self, output: Output) -> int:
         """Encoded size of all open objects, in bytes."""
-        return sum(target.encoder.size() for target in self.objects()) + self.small.bytes // max(1, output.lines)
+        return sum(target.encoder.size() for target in self.objects()) + self.small.bytes // max(1, output.in_bulk)
 
     def have_columns_for(self, runs: list[tuple[str, Run]]) -> bool:
         """Whether the columns of each encoded partition's open file can hold its run's values."""
@@ -331,7 +335,7 @@ def waiting_budget(memory: int) -> int:
 def release_largest(several: Collection[OpenFiles], output: Output) -> None:
     """Where files hold more than the task's budget, those that hold most are encoded and spilled first, down to half of it.
 
-    Before them the small ones, also where they hold a quarter of it: their lines are written in one go.
+    Before them the small ones, also where they hold half of it: their rows are written in one go.
 
     What holds much has a file of its own on local disk, for that is gone as soon as its part is sent; the others share one.
     """
@@ -340,7 +344,7 @@ def release_largest(several: Collection[OpenFiles], output: Output) -> None:
     total = small + sum(size for size, _ in held)
     beside = len(held) * FILE_BYTES + entries * ENTRY_BYTES
     budget = max(waiting_budget(output.memory) - beside, output.memory // 4)
-    if total > budget or small > budget // 4:
+    if total > budget or small > budget // 2:
         for one in several:
             one.small.release(output.folder)
         total -= small
@@ -366,12 +370,12 @@ def detach_parts(several: Collection[OpenFiles], output: Output) -> None:
 class FileRuns:
     """Runs by encoded partition, in the schemas of the open files; and the positions of records that have no such form, with the reason.
 
-    Or, in place of runs, lines of many directories, which go into any file.
+    Or, in place of runs, rows of many directories in a form that all their files take.
     """
 
     runs: list[tuple[str, Run]] = field(default_factory=list)
     rejected: list[tuple[int, str]] = field(default_factory=list)
-    lines: LinesByDirectory | None = None
+    rows: RowsByDirectory | None = None
 
 
 def file_runs(batch: MixedBatch, start: int, stop: int, *, open_files: OpenFiles, output: Output) -> FileRuns:
@@ -448,11 +452,13 @@ def close_files(open_files: OpenFiles, topic_partition: TopicPartition, output: 
 def _in_shares(open_files: OpenFiles, topic_partition: TopicPartition, output: Output) -> Iterator[list[OpenFile]]:
     """All open files: first those that are there, then some of the small ones at a time, which become files only now."""
     yield [*open_files.files.values()]
+    form = open_files.small.form
     for share in open_files.small.shares():
+        assert form is not None
         files = []
-        for name, lines in share:
-            file = open_file(output, topic_partition, name, first=lines.first_offset, schemas=NO_SCHEMA)
-            file.append_lines(lines)
+        for name, rows in share:
+            file = open_file(output, topic_partition, name, first=rows.first_offset, schemas={Role.VALUE: form.schema})
+            file.append_rows(rows, form)
             files.append(file)
         yield files
 
@@ -542,12 +548,15 @@ class TaskStates:
 def _paused_files(open_files: OpenFiles, content: StateBytes) -> Paused:
     """All that is open, as a document; nothing can be written afterwards. Raises CannotPause, LocalDiskError."""
     schemas: SchemaNumbers = {}
+    form = open_files.small.form
     return {
         "records": open_files.records,
         "base_ms": open_files.base_ms,
         "directory": open_files.last_partition,
         "last_offset": open_files.last_offset,
         "files": [_paused_file(file, content, schemas) for file in open_files.files.values()],
+        "form": None if form is None else content.placed(form.paused()),
+        "small_schema": None if form is None else _number_of(form.schema, schemas),
         "small": open_files.small.pause(content),
         "schemas": [content.placed(schema_document(schema)) for _, schema in schemas.values()],
     }
@@ -557,13 +566,15 @@ def _resumed_files(paused: Paused, output: Output, topic_partition: TopicPartiti
     """Open files that go on from a document. Raises StateUnusable, also where a file would have another name by now."""
     schemas = [stored_schema(in_memory(schema)) for schema in paused["schemas"]]
     files = [_resumed_file(file, schemas, output, topic_partition) for file in paused["files"]]
+    form, number = in_memory(paused["form"]), paused["small_schema"]
+    form = None if form is None else resumed_form(form, None if number is None else schemas[number])
     return OpenFiles(
         {file.encoded_partition: file for file in files},
         paused["records"],
         paused["base_ms"],
         paused["directory"],
         paused["last_offset"],
-        SmallFiles.resumed(paused["small"]),
+        SmallFiles.resumed(paused["small"], form),
     )
 
 
@@ -601,10 +612,14 @@ def _paused_object(target: OpenObject, content: StateBytes, schemas: SchemaNumbe
     schema = target.schema
     return {
         "role": str(target.role),
-        "schema": None if schema is None else schemas.setdefault(id(schema), (len(schemas), schema))[0],
+        "schema": _number_of(schema, schemas),
         "encoder": encoder,
         "upload": target.upload.pause(content),
     }
+
+
+def _number_of(schema: ConnectSchema | None, schemas: SchemaNumbers) -> int | None:
+    return None if schema is None else schemas.setdefault(id(schema), (len(schemas), schema))[0]
 
 
 def _resumed_object(paused: Mapping[str, Any], schemas: Sequence[ConnectSchema], output: Output) -> OpenObject:

@@ -1,62 +1,68 @@
-"""Where do the lines of thousands of small files wait? In long texts, sorted by file: none of the files costs Python an object.
+"""Where do the rows of thousands of small files wait? In long tables that know each row's file: none of the files costs Python an object.
 
-Each step adds one text, in which every file's lines lie behind each other, the files in the order of their numbers. So the lines of some
-hundred neighbours are one stretch of each text, wherever it waits, and are merged when the files close, as an external sort does it.
-What is known of a directory's lines is in columns of numbers.
+Each step adds one table, as it came, with the order in which its rows lie by the numbers of their files. So the rows of some hundred
+neighbours are one stretch of each table, wherever it waits, and are merged when the files close, as an external sort does it: a row is
+moved once, and twice where it waits on local disk meanwhile. What is known of a directory's rows is in columns of numbers.
 
-Say directories come as b a b, and later as a: b is file 0, a file 1. The texts are "b b a" and "a": the lines of a end the first one and
-are all of the second.
+Say directories come as b a b, and later as a: b is file 0, a file 1. In order the tables are "b b a" and "a": the rows of a end the first
+one and are all of the second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, repeat
 from os import PathLike
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_s3.connect.records.joining import Bounds, bounds_of, gathered
 from kafka_s3.connect.records.runs import Run
-from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Longs
-from kafka_s3.connect.schemas.connect import ConnectSchema
+from kafka_s3.connect.records.values import NO_TIMESTAMP, Longs, stream_of, table_bytes, table_of
 from kafka_s3.engine.open_files.batch import MixedBatch
+from kafka_s3.engine.open_files.row_forms import RowForm, row_form
 from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_back, spilled
 from kafka_s3.engine.open_files.states import MOST_BYTES, StateBytes, in_memory
-from kafka_s3.model.deflate import Bytes
-from kafka_s3.model.files import Role
 from kafka_s3.objects.format import CannotPause, Paused
 
-SMALL_BYTES: Final = 64 << 10
-"""A file with less than that is small: gzip would not have seen anything of it yet."""
+Ids: TypeAlias = npt.NDArray[np.int32]
+"""Numbers of files, or of rows in a table."""
+
 ENTRY_BYTES: Final = 256
 """What a small file takes beside its content: its name, its number, its facts."""
 SHARE_FILES: Final = 1_000
 SHARE_BYTES: Final = 8 << 20
-"""So many files, with so many bytes or one file, are made of the texts at once."""
-JOINED_BYTES: Final = 4 << 20
-"""Texts below that are put together: steps may have a few records only."""
-NO_SCHEMA: Final[Mapping[Role, ConnectSchema | None]] = {Role.VALUE: None}
-"""The schemas of a file of lines: it has values, and they have none."""
+"""So many files, with so many bytes or one file, are made of the tables at once."""
+JOINED_BYTES: Final = 1 << 20
+"""Tables below that are put together: steps may have a few records only."""
+MERGED: Final = 32
+"""On local disk so many pieces of one tier become one of the next: whoever looks for a few files reads some of each piece."""
+STREAM_BYTES: Final = 128 << 10
+"""On local disk rows lie in streams of about so many bytes, each of which is read as a whole."""
+ROW_BYTES: Final = 8
+"""What a row that waits in memory takes beside its content: two numbers."""
+ID: Final = "kafka_s3.file"
+"""The last column of a stream: the number of each row's file."""
 NO_LOW: Final = int(np.iinfo(np.int64).max)
 
 
-class DirectoryLines(NamedTuple):
-    """Records of one directory as text, each with its newline; without timestamps `low` and `high` are None."""
+class DirectoryRows(NamedTuple):
+    """Rows of one directory, with the bytes of their content; without timestamps `low` and `high` are None."""
 
-    text: Bytes
+    table: pa.Table
     first_offset: int
     last_offset: int
     records: int
     low: int | None
     high: int | None
+    size: int
 
 
-class LineFacts(NamedTuple):
-    """What is known of lines, in columns with a value for each directory. Without timestamps `lows` have NO_LOW, `highs` NO_TIMESTAMP."""
+class RowFacts(NamedTuple):
+    """What is known of rows, in columns with a value for each directory. Without timestamps `lows` have NO_LOW, `highs` NO_TIMESTAMP."""
 
     first_offsets: Longs
     last_offsets: Longs
@@ -64,18 +70,18 @@ class LineFacts(NamedTuple):
     lows: Longs
     highs: Longs
     sizes: Longs
-    """Bytes of text."""
+    """Bytes of content."""
 
-    def select(self, chosen: Longs) -> LineFacts:
+    def select(self, chosen: Longs) -> RowFacts:
         """Those of these directories, in this order."""
-        return LineFacts(*(column[chosen] for column in self))
+        return RowFacts(*(column[chosen] for column in self))
 
-    def extended(self, count: int) -> LineFacts:
+    def extended(self, count: int) -> RowFacts:
         """With room for so many directories more."""
-        return LineFacts(*(np.concatenate([column, np.zeros(count, np.int64)]) for column in self))
+        return RowFacts(*(np.concatenate([column, np.zeros(count, np.int64)]) for column in self))
 
-    def add(self, numbers: Longs, new: LineFacts) -> None:
-        """Counts later lines of the directories with these numbers."""
+    def add(self, numbers: Longs, new: RowFacts) -> None:
+        """Counts later rows of the directories with these numbers."""
         known = self.select(numbers)
         fresh = known.records == 0
         self.first_offsets[numbers] = np.where(fresh, new.first_offsets, known.first_offsets)
@@ -85,138 +91,173 @@ class LineFacts(NamedTuple):
         self.highs[numbers] = np.maximum(np.where(fresh, NO_TIMESTAMP, known.highs), new.highs)
         self.sizes[numbers] += new.sizes
 
-    def lines(self, text: memoryview, bounds: Bounds) -> Iterator[DirectoryLines]:
-        """The lines of the directories, which lie behind each other in a text; views of it."""
-        ends = bounds.tolist()
-        for begin, end, first, last, records, low, high in zip(
-            ends, ends[1:], *(column.tolist() for column in self[:5]), strict=False
-        ):
-            times = (None, None) if high == NO_TIMESTAMP else (low, high)
-            yield DirectoryLines(text[begin:end], first, last, records, *times)
+    def rows(self, table: pa.Table) -> Iterator[DirectoryRows]:
+        """The rows of the directories, which lie behind each other in a table; slices of it."""
+        begin = 0
+        for first, last, records, low, high, size in zip(*(column.tolist() for column in self), strict=True):
+            low, high = (None, None) if high == NO_TIMESTAMP else (low, high)
+            yield DirectoryRows(table.slice(begin, records), first, last, records, low, high, size)
+            begin += records
 
 
 @dataclass(frozen=True, slots=True)
-class LinesByDirectory:
-    """Documents by directory: those of `names[i]` are `texts[row]` of the rows `rows[starts[i]:starts[i + 1]]`."""
+class RowsByDirectory:
+    """Rows by directory: those of `names[i]` are the rows `rows[starts[i]:starts[i + 1]]` of a table, ascending."""
 
+    form: RowForm
+    table: pa.Table
     names: list[str]
-    facts: LineFacts
-    texts: pa.Array
+    facts: RowFacts
     rows: Longs
     starts: Longs
 
-    def select(self, chosen: Longs) -> LinesByDirectory:
+    def select(self, chosen: Longs) -> RowsByDirectory:
         """These directories, in this order."""
         counts = self.facts.records[chosen]
         starts = np.concatenate([[0], np.cumsum(counts)])
         rows = self.rows[np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], counts)]
         names = [self.names[number] for number in chosen.tolist()]
-        return LinesByDirectory(names, self.facts.select(chosen), self.texts, rows, starts)
+        return RowsByDirectory(self.form, self.table, names, self.facts.select(chosen), rows, starts)
 
-    def gathered(self) -> tuple[memoryview, Bounds]:
-        """The lines of all directories behind each other; and where those of each begin, and the last ones end."""
-        text, bounds = gathered(self.texts, self.rows, b"\n")
-        return text, bounds[self.starts]
-
-    def each(self) -> Iterator[tuple[str, DirectoryLines]]:
-        """Every directory with its lines."""
-        return zip(self.names, self.facts.lines(*self.gathered()), strict=True)
+    def each(self) -> Iterator[tuple[str, DirectoryRows]]:
+        """Every directory with its rows."""
+        return zip(self.names, self.facts.rows(self.table.take(pa.array(self.rows))), strict=True)
 
 
-def are_lines(batch: MixedBatch) -> bool:
-    """Whether records are nothing but lines of text: of one form, without schema, and with nothing beside them."""
-    run = batch.runs[0]
-    return len(batch.runs) == 1 and isinstance(run.values, JsonText) and run.values.lines and not run.sidecars
-
-
-def lines_by_directory(batch: MixedBatch, start: int, stop: int) -> LinesByDirectory:
-    """The records `[start, stop)`, at least one, which `are_lines`."""
+def rows_by_directory(batch: MixedBatch, start: int, stop: int) -> RowsByDirectory:
+    """The records `[start, stop)`, at least one, of a batch that is one run and has a `row_form`."""
     run, (order, firsts) = batch.runs[0], batch.sorted_by_partition(start, stop)
-    assert isinstance(run.values, JsonText)
-    rows, starts = batch.rows[order], np.append(firsts, len(order))
+    form = row_form(run)
+    assert form is not None
+    table, rows, starts = form.table(run.values), batch.rows[order], np.append(firsts, len(order))
     names = [batch.partitions[code] for code in batch.codes[order[firsts]].tolist()]
-    return LinesByDirectory(names, _line_facts(run, run.values.texts, rows, starts), run.values.texts, rows, starts)
+    return RowsByDirectory(form, table, names, _facts(run, form.sizes(table), rows, starts), rows, starts)
 
 
-def _line_facts(run: Run, texts: pa.Array, rows: Longs, starts: Longs) -> LineFacts:
+def _facts(run: Run, sizes: Longs, rows: Longs, starts: Longs) -> RowFacts:
     offsets, times, begins = run.offsets[rows], run.timestamps[rows], starts[:-1]
-    return LineFacts(
+    return RowFacts(
         offsets[begins],
         offsets[starts[1:] - 1],
         np.diff(starts),
         np.minimum.reduceat(np.where(times == NO_TIMESTAMP, NO_LOW, times), begins),
         np.maximum.reduceat(times, begins),
-        np.add.reduceat(np.diff(bounds_of(texts))[rows].astype(np.int64) + 1, begins),
+        np.add.reduceat(sizes[rows], begins),
     )
 
 
 @dataclass(slots=True)
-class _Text:
-    """Lines of the files `numbers`, which ascend, from `bounds[i]` to `bounds[i + 1]`; in memory or on local disk.
+class _Held:
+    """A table in memory, of whose rows those numbered `rows` are of the files `ids`, which ascend; what came later is behind."""
 
-    A number may be there several times, with what came later behind.
-    """
+    ids: Ids
+    rows: Ids
+    table: pa.Table
+    size: int
 
-    numbers: Longs
-    bounds: Bounds
-    content: Bytes | Spilled
+    @classmethod
+    def of(cls, numbers: Longs, found: RowsByDirectory) -> _Held:
+        """The rows of directories, which have these numbers. It keeps no memory but theirs."""
+        ids, rows, table = np.repeat(numbers, found.facts.records), found.rows, found.table
+        size = table_bytes(table)
+        if len(rows) < len(table) or table.get_total_buffer_size() > 2 * size:
+            table, rows = table.take(pa.array(rows)), np.arange(len(rows))
+            size = table_bytes(table)
+        order = np.argsort(ids, kind="stable")
+        return cls(ids[order].astype(np.int32), rows[order].astype(np.int32), table, size + ROW_BYTES * len(rows))
 
-    def follows(self, other: _Text) -> bool:
-        """Whether the other one is to have this one's lines, too: both are in memory and short, and that is not much longer."""
-        here, there = self.content, other.content
-        if isinstance(here, Spilled) or isinstance(there, Spilled):
-            return False
-        return len(here) <= JOINED_BYTES and len(there) <= min(2 * len(here), JOINED_BYTES)
+    def follows(self, other: _Held) -> bool:
+        """Whether the other one is to have these rows, too: both are short, and that is not much longer."""
+        return self.size <= JOINED_BYTES and other.size <= min(2 * self.size, JOINED_BYTES)
 
-    def stretch(self, first: int, last: int) -> tuple[Longs, Longs, Bytes | Spilled]:
-        """The lines of the files from number `first` to `last`: their numbers, their lengths, and where they are."""
-        at, end = np.searchsorted(self.numbers, [first, last + 1]).tolist()
-        begin, stop = self.bounds[[at, end]].tolist()
-        held, lengths = self.content, np.diff(self.bounds[at : end + 1])
-        if isinstance(held, Spilled):
-            return self.numbers[at:end], lengths, held._replace(begin=held.begin + begin, end=held.begin + stop)
-        return self.numbers[at:end], lengths, memoryview(held)[begin:stop]
+    def behind(self, other: _Held) -> _Held:
+        """The rows of both."""
+        ids = np.concatenate([other.ids, self.ids])
+        rows = np.concatenate([other.rows, self.rows + len(other.table)])
+        order = np.argsort(ids, kind="stable")
+        table = pa.concat_tables([other.table, self.table]).combine_chunks()
+        return _Held(ids[order], rows[order], table, self.size + other.size)
+
+    def stretch(self, first: int, last: int) -> tuple[Ids, pa.Table]:
+        """The rows of the files from number `first` to `last`, with these numbers."""
+        at, end = np.searchsorted(self.ids, [first, last + 1]).tolist()
+        return self.ids[at:end], self.table.take(pa.array(self.rows[at:end]))
+
+
+@dataclass(slots=True)
+class _OnDisk:
+    """Streams of rows by file, from the files `firsts` to `lasts`, which ascend; the last column of a stream is the number of the file."""
+
+    columns: pa.Schema
+    streams: list[Spilled] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)
+    lasts: list[int] = field(default_factory=list)
+    tier: int = 0
+
+    def stretch(self, first: int, last: int) -> tuple[Ids, pa.Table]:
+        """The rows of the files from number `first` to `last`, with these numbers. Raises OSError."""
+        begin, end = np.searchsorted(self.lasts, first), np.searchsorted(self.firsts, last, "right")
+        tables = [table_of(content) for content in read_back(self.streams[begin:end])]
+        if not tables:
+            return np.zeros(0, np.int32), self.columns.empty_table()
+        table = pa.concat_tables(tables)
+        ids = table[ID].to_numpy()
+        at, stop = np.searchsorted(ids, [first, last + 1]).tolist()
+        return ids[at:stop], table.drop_columns([ID]).slice(at, stop - at)
+
+    def drop(self) -> None:
+        """Gives back what waits on local disk."""
+        for stream in self.streams:
+            stream.file.drop()
 
 
 class SmallFiles:
-    """The files of one topic-partition that have few lines yet, and nothing in the bucket, by directory."""
+    """The files of one topic-partition that have few rows yet, and nothing in the bucket, by directory; their rows are of one form."""
 
-    __slots__ = ("_facts", "_in_memory", "_names", "_numbers", "_texts", "bytes")
+    __slots__ = ("_disk", "_facts", "_held", "_names", "_numbers", "bytes", "form")
 
     def __init__(self) -> None:
+        self.form: RowForm | None = None
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
-        self._facts = LineFacts(*np.zeros((6, 0), np.int64))
-        self._texts: list[_Text] = []
-        self._in_memory = 0
+        self._facts = RowFacts(*np.zeros((6, 0), np.int64))
+        self._disk: list[_OnDisk] = []
+        self._held: list[_Held] = []  # what came after all that is on disk
         self.bytes = 0
 
     @classmethod
-    def resumed(cls, paused: Paused) -> SmallFiles:
+    def resumed(cls, paused: Paused, form: RowForm | None) -> SmallFiles:
         """The files of another task; what waits on local disk stays there. Raises KeyError, TypeError, ValueError where it is none."""
-        files, text = cls(), paused["text"]
+        files, streams = cls(), paused["streams"]
         facts = np.frombuffer(in_memory(paused["facts"]), np.int64).reshape(6, len(paused["names"]))
         files._numbered(paused["names"])
-        files._facts = LineFacts(*facts.copy())
-        bounds = np.concatenate([[0], np.cumsum(files._facts.sizes)]).astype(np.int32)
-        if isinstance(text, Spilled):
-            files.bytes, text = text.size, text.file.share(text.begin, text.end)
-        else:
-            files._in_memory = files.bytes = len(text)
-        files._texts.append(_Text(np.arange(len(files)), bounds, text))
+        files._facts, files.form = RowFacts(*facts.copy()), form
+        files.bytes = int(files._facts.sizes.sum())
+        held = [table_of(content) for _, _, content in streams if not isinstance(content, Spilled)]
+        waiting = [one for one in streams if isinstance(one[2], Spilled)]
+        if held:
+            files._held.append(_in_order(pa.concat_tables(held)))
+        if waiting:
+            shared = [content.file.share(content.begin, content.end) for _, _, content in waiting]
+            columns = table_of(read_back(shared[:1])[0]).schema
+            firsts, lasts = [first for first, *_ in waiting], [last for _, last, _ in waiting]
+            files._disk.append(_OnDisk(_without_id(columns), shared, firsts, lasts))
         return files
 
     def pause(self, content: StateBytes) -> Paused:
         """What another task needs to go on. Raises OSError, LocalDiskError, and CannotPause where it would be too large for a state."""
         if self.bytes > MOST_BYTES:
             raise CannotPause(f"open files hold {self.bytes} bytes, more than {MOST_BYTES}")
-        begin, names = content.length, list[str]()
-        for share in self.shares():
-            content.keep([lines.text for _, lines in share])
-            names += [name for name, _ in share]
-        text, facts = content.since(begin), self._facts.select(self._known(names))
+        streams, known = list[tuple[int, int, dict[str, list[int]]]](), list[int]()
+        for wanted in self._shares(self._all()):
+            ids, table = _merged([*self._disk, *self._held], wanted)
+            ids = (np.searchsorted(wanted, ids) + len(known)).astype(np.int32)  # the numbers that they will have
+            known += wanted.tolist()
+            streams += [(first, last, content.keep([rows])) for first, last, rows in _streams(ids, table, codec="zstd")]
+        facts = self._facts.select(np.array(known, np.int64))
+        names = [self._names[number] for number in known]
         self.drop()
-        return {"names": names, "facts": content.keep([np.stack(facts).tobytes()]), "text": text}
+        return {"names": names, "facts": content.keep([np.stack(facts).tobytes()]), "streams": streams}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -229,56 +270,69 @@ class SmallFiles:
         return [*self._numbers]
 
     def sizes(self, names: list[str]) -> Longs:
-        """Bytes of text that directories have here."""
+        """Bytes of content that directories have here."""
         return np.append(self._facts.sizes, 0)[self._known(names)]
 
-    def add(self, lines: LinesByDirectory) -> None:
-        """Adds lines of some directories, at least of one."""
-        numbers = self._numbered(lines.names)
-        if (np.diff(numbers) < 0).any():
-            order = np.argsort(numbers)
-            numbers, lines = numbers[order], lines.select(order)
-        text, bounds = lines.gathered()
-        self._texts.append(_Text(numbers, bounds, text))
-        while len(self._texts) > 1 and self._texts[-1].follows(self._texts[-2]):
-            stretches = [one.stretch(0, len(self._names)) for one in self._texts[-2:]]
-            self._texts[-2:] = [_Text(*_in_order(stretches))]
-        self._in_memory += len(text)
-        self.bytes += len(text)
-        self._facts.add(numbers, lines.facts)
+    def add(self, found: RowsByDirectory) -> None:
+        """Adds rows of some directories, at least of one, in the form of those that are here."""
+        self.form = found.form
+        numbers = self._numbered(found.names)
+        self._facts.add(numbers, found.facts)
+        self.bytes += int(found.facts.sizes.sum())
+        piece = _Held.of(numbers, found)
+        while self._held and piece.follows(self._held[-1]):
+            piece = piece.behind(self._held.pop())
+        self._held.append(piece)
 
-    def shares(self) -> Iterator[list[tuple[str, DirectoryLines]]]:
-        """Every directory with its lines, some at a time. Raises OSError."""
-        yield from self._in_shares(np.fromiter(self._numbers.values(), np.int64, len(self._numbers)))
+    def shares(self) -> Iterator[list[tuple[str, DirectoryRows]]]:
+        """Every directory with its rows, some at a time. Raises OSError."""
+        for wanted in self._shares(self._all()):
+            yield self._each(wanted)
 
-    def pop(self, names: Iterable[str]) -> Iterator[tuple[str, DirectoryLines]]:
-        """Those of some directories that have lines here, with these: they leave for files of their own. Raises OSError."""
+    def pop(self, names: Iterable[str]) -> Iterator[tuple[str, DirectoryRows]]:
+        """Those of some directories that have rows here, with these: they leave for files of their own. Raises OSError."""
         numbers = [self._numbers.pop(name) for name in names if name in self._numbers]
-        for share in self._in_shares(np.array(sorted(numbers), np.int64)):
-            self.bytes -= sum(len(lines.text) for _, lines in share)
-            yield from share
+        for wanted in self._shares(np.array(sorted(numbers), np.int64)):
+            self.bytes -= int(self._facts.sizes[wanted].sum())
+            yield from self._each(wanted)
         if not self._numbers:
             self.drop()
 
     def memory(self) -> int:
-        """Bytes of text that are held in memory."""
-        return self._in_memory
+        """Bytes that are held in memory."""
+        return sum(piece.size for piece in self._held)
 
     def release(self, folder: PathLike[str]) -> None:
         """Moves what is held in memory to local disk, into one file below a folder. Raises LocalDiskError."""
-        into = next((text.content.file for text in self._texts if isinstance(text.content, Spilled)), SpillFile(folder))
-        for text in self._texts:
-            if not isinstance(text.content, Spilled):
-                text.content = spilled(into, [text.content], f"{len(text.content)} bytes of {len(text.numbers)} files")
-        self._in_memory = 0
+        if not self._held:
+            return
+        into = self._disk[-1].streams[0].file if self._disk else SpillFile(folder)
+        moved = self._moved(self._held, into, _OnDisk(self._held[0].table.schema))
+        self._held = []
+        if not moved.streams:  # all of them had left for files of their own
+            return
+        self._disk.append(moved)
+        while len(some := self._disk[-MERGED:]) == MERGED and some[0].tier == some[-1].tier:
+            self._disk[-MERGED:] = [self._moved(some, into, _OnDisk(some[0].columns, tier=some[0].tier + 1))]
+            for piece in some:
+                piece.drop()
+
+    def _moved(self, pieces: Sequence[_Held | _OnDisk], into: SpillFile, made: _OnDisk) -> _OnDisk:
+        """The rows of some pieces as one on local disk. Raises LocalDiskError."""
+        for wanted in self._shares(self._all()):
+            streams = _streams(*_merged(pieces, wanted), codec=None)
+            made.streams += _behind_each_other(into, [stream for *_, stream in streams], len(wanted))
+            made.firsts += [first for first, *_ in streams]
+            made.lasts += [last for _, last, _ in streams]
+        return made
 
     def drop(self) -> None:
         """Forgets all of it, also what is on local disk."""
-        for text in self._texts:
-            if isinstance(text.content, Spilled):
-                text.content.file.drop()
-        self._texts, self._numbers = [], {}
-        self._in_memory = self.bytes = 0
+        for piece in self._disk:
+            piece.drop()
+        self._disk, self._held, self._numbers, self._names, self.form = [], [], {}, [], None
+        self._facts = RowFacts(*np.zeros((6, 0), np.int64))
+        self.bytes = 0
 
     def _numbered(self, names: list[str]) -> Longs:
         """The numbers of directories; new ones get the next."""
@@ -292,41 +346,67 @@ class SmallFiles:
         return numbers
 
     def _known(self, names: list[str]) -> Longs:
-        """The numbers of directories, -1 for those that have no lines here."""
+        """The numbers of directories, -1 for those that have no rows here."""
         return np.fromiter(map(self._numbers.get, names, repeat(-1)), np.int64, len(names))
 
-    def _in_shares(self, numbers: Longs) -> Iterator[list[tuple[str, DirectoryLines]]]:
-        """These files, which ascend, some at a time: their lines are no long stretch of any text."""
+    def _all(self) -> Longs:
+        """The numbers of all files, ascending."""
+        return np.fromiter(self._numbers.values(), np.int64, len(self._numbers))
+
+    def _shares(self, numbers: Longs) -> Iterator[Longs]:
+        """These numbers, which ascend, some at a time: the rows of these are no long stretch of any table."""
         if not len(numbers):
             return
         stretch = np.cumsum(self._facts.sizes) // SHARE_BYTES + np.arange(len(self._facts.sizes)) // SHARE_FILES
-        for some in np.split(numbers, np.flatnonzero(np.diff(stretch[numbers])) + 1):
-            if len(some):
-                yield self._merged(some)
+        yield from np.split(numbers, np.flatnonzero(np.diff(stretch[numbers])) + 1)
 
-    def _merged(self, wanted: Longs) -> list[tuple[str, DirectoryLines]]:
-        """These files, which ascend: the lines of each behind each other, as they came."""
-        numbers, bounds, text = _in_order([one.stretch(int(wanted[0]), int(wanted[-1])) for one in self._texts], wanted)
-        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    def _each(self, wanted: Longs) -> list[tuple[str, DirectoryRows]]:
+        """These files, whose numbers ascend, with their rows."""
+        _, table = _merged([*self._disk, *self._held], wanted)
         names = [self._names[number] for number in wanted.tolist()]
-        lines = self._facts.select(wanted).lines(text, bounds[np.append(starts, len(numbers))])
-        return [*zip(names, lines, strict=True)]
+        return [*zip(names, self._facts.select(wanted).rows(table), strict=True)]
 
 
-def _in_order(
-    stretches: list[tuple[Longs, Longs, Bytes | Spilled]], wanted: Longs | None = None
-) -> tuple[Longs, Bounds, memoryview]:
-    """One text of stretches (numbers, lengths, lines), of all files or the `wanted`, each one's as they came: numbers, bounds, text.
+def _merged(pieces: Iterable[_Held | _OnDisk], wanted: Longs) -> tuple[Ids, pa.Table]:
+    """The rows of these files, whose numbers ascend: those of each behind each other, as they came; with the number of each row's file.
 
     Raises OSError.
     """
-    numbers = np.concatenate([own for own, _, _ in stretches])
-    lengths = np.concatenate([own for _, own, _ in stretches])
-    bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    content = pa.py_buffer(b"".join(read_back([text for _, _, text in stretches])))
-    pieces = pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(bounds), content])
-    order = np.argsort(numbers, kind="stable")
-    if wanted is not None:
-        order = order[np.isin(numbers[order], wanted)]  # others have left for files of their own
-    text, ends = gathered(pieces, order, b"")
-    return numbers[order], ends, text
+    stretches = [piece.stretch(int(wanted[0]), int(wanted[-1])) for piece in pieces]
+    ids = np.concatenate([ids for ids, _ in stretches])
+    table = pa.concat_tables([table for _, table in stretches])
+    order = np.argsort(ids, kind="stable") if len(stretches) > 1 else np.arange(len(ids))
+    if wanted[-1] - wanted[0] >= len(wanted):
+        order = order[np.isin(ids[order], wanted)]  # others have left for files of their own
+    if len(stretches) > 1 or len(order) < len(ids):
+        table = table.take(pa.array(order))
+    return ids[order], table
+
+
+def _streams(ids: Ids, table: pa.Table, *, codec: str | None) -> list[tuple[int, int, bytes]]:
+    """Rows by file as streams, each with the number of its first row's file and that of its last one's."""
+    table = table.append_column(ID, pa.array(ids))
+    rows = max(1, len(table) * STREAM_BYTES // max(table_bytes(table), 1))
+    return [
+        (int(ids[at]), int(ids[min(at + rows, len(ids)) - 1]), stream_of(table.slice(at, rows), codec=codec))
+        for at in range(0, len(table), rows)
+    ]
+
+
+def _behind_each_other(into: SpillFile, contents: list[bytes], files: int) -> list[Spilled]:
+    """Moves contents to local disk, each for itself. Raises LocalDiskError."""
+    ends = np.cumsum([0, *map(len, contents)])
+    whole = spilled(into, contents, f"{ends[-1]} bytes of {files} files")
+    streams = [into.share(begin, end) for begin, end in pairwise((ends + whole.begin).tolist())]
+    into.drop()  # the streams have their shares
+    return streams
+
+
+def _in_order(table: pa.Table) -> _Held:
+    """Rows of streams, which lie by file, in memory."""
+    ids, table = table[ID].to_numpy(), table.drop_columns([ID])
+    return _Held(ids, np.arange(len(ids), dtype=np.int32), table, table_bytes(table) + ROW_BYTES * len(ids))
+
+
+def _without_id(columns: pa.Schema) -> pa.Schema:
+    return columns.remove(columns.get_field_index(ID))

@@ -37,14 +37,8 @@ from kafka_s3.engine.open_files.open_files import (
     open_file,
     release_largest,
 )
-from kafka_s3.engine.open_files.small_files import (
-    NO_SCHEMA,
-    SMALL_BYTES,
-    DirectoryLines,
-    LinesByDirectory,
-    are_lines,
-    lines_by_directory,
-)
+from kafka_s3.engine.open_files.row_forms import RowForm, row_form
+from kafka_s3.engine.open_files.small_files import DirectoryRows, RowsByDirectory, rows_by_directory
 from kafka_s3.engine.task.rotation import Close, NextPoint, RotationPoint, RotationRules, openings
 from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.files import Reason, Role
@@ -54,7 +48,7 @@ from kafka_s3.objects.format import CannotPause
 from kafka_s3.store.store import abort_uploads
 
 MANY: Final = 64
-"""Lines of so many directories are sorted and kept together; of fewer each goes to its file."""
+"""Rows of so many directories wait together; of fewer each goes to its file."""
 END: Final = 2**63 - 1
 """Larger than any offset."""
 
@@ -241,7 +235,7 @@ class TargetFiles:
     def prepare(self, batch: MixedBatch, start: int, stop: int) -> FileRuns:
         """Positions `[start, stop)` in the form in which they go into the open files, and those that have none."""
         if self._in_bulk(batch) and start < stop:
-            return FileRuns(lines=lines_by_directory(batch, start, stop))
+            return FileRuns(rows=rows_by_directory(batch, start, stop))
         return file_runs(batch, start, stop, open_files=self.open, output=self.output)
 
     def append(self, runs: FileRuns, batch: MixedBatch, start: int, stop: int) -> None:
@@ -252,8 +246,8 @@ class TargetFiles:
             if name not in self.open.files:
                 self._open(name, int(run.offsets[0]), run.schemas)
             self.open.files[name].append(run)
-        if runs.lines is not None:
-            self._append_lines(runs.lines)
+        if runs.rows is not None:
+            self._append_rows(runs.rows)
         elif start == 0 and (len(runs.runs) > 1 or stop < sum(map(len, batch.runs))):
             self.open.shared_bytes += batch.nbytes()
         if start < stop:
@@ -262,35 +256,45 @@ class TargetFiles:
 
     def settle_small_files(self) -> None:
         """Makes files of their own of the small ones."""
-        self._append_each(self.open.small.pop(self.open.small.names()))
+        form, small = self.open.small.form, self.open.small
+        if form is not None:
+            self._append_each(small.pop(small.names()), form)
 
     def _in_bulk(self, batch: MixedBatch) -> bool:
-        """Whether records go on their way as lines of many directories."""
-        many = len(batch.partitions) >= MANY or len(self.open.small) > 0
-        return self.output.lines > 0 and many and are_lines(batch)
+        """Whether records go on their way as rows of many directories, of the form of those that wait already."""
+        small, files = self.open.small, self.open.files
+        if not self.output.in_bulk or len(batch.runs) > 1 or (len(batch.partitions) < MANY and not len(small)):
+            return False
+        form = row_form(batch.runs[0], unifies=self.output.schemas.unify)
+        if form is None or (small.form is not None and small.form != form):
+            return False
+        known = (files[name] for name in batch.partitions if name in files) if files else ()
+        return all(file.takes_as_it_is(batch.runs[0]) for file in known)
 
-    def _append_lines(self, lines: LinesByDirectory) -> None:
-        """Adds lines to the small files; directories that have more, or a file of their own, get theirs there."""
+    def _append_rows(self, rows: RowsByDirectory) -> None:
+        """Adds rows to the small files; directories that have more, or a file of their own, get theirs there."""
         known, small = self.open.files, self.open.small
-        large = small.sizes(lines.names) + lines.facts.sizes >= SMALL_BYTES
+        large = small.sizes(rows.names) + rows.facts.sizes >= rows.form.small
         if known:
-            large |= np.array([name in known for name in lines.names])
+            large |= np.array([name in known for name in rows.names])
         if not large.all():
-            small.add(lines.select(np.flatnonzero(~large)) if large.any() else lines)
+            small.add(rows.select(np.flatnonzero(~large)) if large.any() else rows)
         if large.any():
-            grown = lines.select(np.flatnonzero(large))
-            self._append_each(chain(small.pop(grown.names), grown.each()))
+            grown = rows.select(np.flatnonzero(large))
+            self._append_each(chain(small.pop(grown.names), grown.each()), rows.form)
 
-    def _append_each(self, found: Iterable[tuple[str, DirectoryLines]]) -> None:
-        """Adds lines to files of their own, with a look at memory now and then: what was small may have waited on local disk, all of it."""
+    def _append_each(self, found: Iterable[tuple[str, DirectoryRows]], form: RowForm) -> None:
+        """Adds rows to files of their own, with a look at memory now and then: what was small may have waited on local disk, all of it."""
         added = 0
-        for name, lines in found:
+        for name, rows in found:
             if name not in self.open.files:
-                self._open(name, lines.first_offset, NO_SCHEMA)
-            self.open.files[name].append_lines(lines)
-            added += len(lines.text)
+                self._open(name, rows.first_offset, {Role.VALUE: form.schema})
+            self.open.files[name].append_rows(rows, form)
+            self.open.shared_bytes += rows.size
+            added += rows.size
             if added > self.output.memory // 8:
                 release_largest([self.open], self.output)
+                detach_parts([self.open], self.output)
                 added = 0
 
     def _open(self, name: str, first: int, schemas: Mapping[Role, ConnectSchema | None]) -> None:

@@ -300,6 +300,26 @@ def test_what_columns_cannot_hold_fails_alone(bad: bytes, converter: Any) -> Non
     assert [list(run.offsets) for run in decoded.runs] == [[0, 2]]
 
 
+@pytest.mark.parametrize("converter", [JsonTables, lambda: JsonColumns(SCHEMA)])
+def test_bad_records_among_many_do_not_cut_the_others_into_runs(converter: Any) -> None:
+    values = [b"no JSON" if n % 97 == 3 else b'{"a":"x%d"}' % n for n in range(500)]
+    decoded = decode(*values, converter=converter())
+
+    good = [n for n in range(500) if n % 97 != 3]
+    assert [failure.offset for failure in decoded.failures] == [n for n in range(500) if n % 97 == 3]
+    (run,) = decoded.runs
+    assert (run.offsets.tolist(), len(run.timestamps)) == (good, len(good))
+    assert run.values.column(("a",)).to_pylist() == [f"x{n}" for n in good]  # type: ignore[union-attr]
+    if isinstance(run.values, JsonText):
+        assert run.values.texts.to_pylist() == [b'{"a":"x%d"}' % n for n in good]
+
+
+def test_objects_without_members_keep_their_number_beside_a_bad_record() -> None:
+    decoded = decode(*[b"no JSON" if n == 70 else b"{}" for n in range(200)], converter=JsonTables())
+
+    assert sum(len(run) for run in decoded.runs) == sum(len(run.values) for run in decoded.runs) == 199
+
+
 def test_records_that_do_not_fit_a_given_schema_fail_alone() -> None:
     values = [
         b'{"a":"x"}',

@@ -17,6 +17,7 @@ from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.examples import examples
+from tests.support.in_bulk import take_in_bulk
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.observers import Told
 from tests.support.open_files import content
@@ -84,11 +85,14 @@ def played(
     task_records: int = 1_000_000,
     batch_size: int = 10_000,
     on_disk: bool = False,
+    in_bulk: bool = False,
 ) -> Any:
     """The objects, and what the log says of them, after all steps and a flush; `on_disk`: what is kept waits on local disk."""
     with pytest.MonkeyPatch.context() as patch:
         if on_disk:
             patch.setattr(states, "IN_MEMORY", 0)
+        if in_bulk:
+            take_in_bulk(patch)
         return _played(config, steps, kept=kept, part_size=part_size, task_records=task_records, batch_size=batch_size)
 
 
@@ -188,6 +192,7 @@ class Case:
     task_records: int = 1
     batch_size: int = 1
     on_disk: bool = False
+    in_bulk: bool = False
 
     def config(self) -> dict[str, str]:
         sidecars = SIDECARS if self.sidecars else {"behavior.on.null.values": "ignore"}
@@ -215,6 +220,7 @@ CASES = st.builds(
     task_records=st.sampled_from([1, 3, 1_000_000]),
     batch_size=st.sampled_from([1, 4, 10_000]),
     on_disk=st.booleans(),
+    in_bulk=st.booleans(),
 )
 THREE = ((1, "a"), (2, "a"), (1, "b"))
 
@@ -223,7 +229,7 @@ def assert_as_in_one_go(case: Case) -> None:
     config, steps = case.config(), case.possible()
     together = played(config, steps, kept=False, part_size=case.part_size)
     sizes = {"part_size": case.part_size, "task_records": case.task_records, "batch_size": case.batch_size}
-    assert played(config, steps, kept=True, on_disk=case.on_disk, **sizes) == together
+    assert played(config, steps, kept=True, on_disk=case.on_disk, in_bulk=case.in_bulk, **sizes) == together
 
 
 @tried(examples(40))

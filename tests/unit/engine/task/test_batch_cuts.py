@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafka_s3.engine.open_files import row_forms
 from kafka_s3.engine.task import writer
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.files import Reason
@@ -32,12 +33,12 @@ ROUTED = {
 def test_how_records_are_cut_into_batches_does_not_decide_where_files_close(
     routed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "SMALL_BYTES", 200)
+    monkeypatch.setattr(row_forms, "SMALL_TEXT", 200)
     made = cache(lambda config: make_pipeline(settings_of(json.loads(config))))
     reasons = set[Reason]()
     for seed in range(SEEDS):
         random = Random(seed)
-        monkeypatch.setattr(writer, "MANY", random.choice([1, 64]))  # lines of many directories take another way
+        monkeypatch.setattr(writer, "MANY", random.choice([1, 64]))  # rows of many directories take another way
         config = {**_config(random), **(ROUTED if routed else {})}
         pipeline, records = made(json.dumps(config)), _records(random)
         whole = _written(pipeline, records, [])

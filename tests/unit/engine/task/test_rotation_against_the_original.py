@@ -11,12 +11,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.engine.open_files import small_files
-from kafka_s3.engine.task import writer
 from kafka_s3.model.files import Reason
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME
 from tests.support.examples import examples
+from tests.support.in_bulk import take_in_bulk
 from tests.support.memory_world import ORDERS, START_MS, World
 
 MINUTE = 60_000
@@ -26,12 +25,9 @@ STRUCT = {"type": "struct", "fields": [{"field": "n", "type": "int64"}, {"field"
 
 @pytest.fixture(scope="module", autouse=True, params=["file by file", "in bulk"])
 def _bulk(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Lines of many directories take another way, here also those of few; a file is large soon."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "in bulk":
-            patch.setattr(writer, "MANY", 1)
-            patch.setattr(writer, "SMALL_BYTES", 60)
-            patch.setattr(small_files, "SHARE_FILES", 2)
+            take_in_bulk(patch)
         yield
 
 
