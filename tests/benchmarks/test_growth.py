@@ -91,7 +91,11 @@ class Forgetful(MemoryStore):
         return super().upload_part(key, upload_id, number, b"")
 
 
-def configuration(memory: int) -> dict[str, str]:
+PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
+FORMS: dict[str, dict[str, str]] = {"JSON": {}, "Parquet": PARQUET}
+
+
+def configuration(form: str, memory: int) -> dict[str, str]:
     return {
         "name": "growth", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "orders",
         "kafka.bootstrap.servers": "nobody:1", "s3.bucket.name": BUCKET, "s3.region": "us-east-1", "flush.size": "1000000000",
@@ -99,7 +103,7 @@ def configuration(memory: int) -> dict[str, str]:
         "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
         "value.converter": f"{CONNECT}json.JsonConverter", "value.converter.schemas.enable": "false",
         "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name": "shelf",
-        "errors.tolerance": "all", "writer.memory.bytes": str(memory),
+        "errors.tolerance": "all", "writer.memory.bytes": str(memory), **FORMS[form],
     }  # fmt: skip
 
 
@@ -124,14 +128,21 @@ def _warm() -> None:
     """The process has loaded and compiled what the work needs; it treats garbage and memory as Spark's workers do."""
     gc.set_threshold(COLLECT_AFTER)
     keep_memory()
-    work_off([*batches(100, 0)], 128 * MIB)
+    for form in FORMS:
+        work_off([*batches(100, 0)], form, 128 * MIB)
 
 
 @pytest.mark.usefixtures("_warm")
 @pytest.mark.parametrize(
-    ("directories", "bad_every"), [(1, 0), (100, 0), (100, 7), (10_000, 0), (10_000, 7), (100_000, 0)]
-)
-def test_memory_stays_within_its_bound_however_many_directories_there_are(directories: int, bad_every: int) -> None:
+    ("form", "directories", "bad_every"),
+    [
+        ("JSON", 1, 0), ("JSON", 100, 0), ("JSON", 100, 7), ("JSON", 10_000, 0), ("JSON", 10_000, 7), ("JSON", 100_000, 0),
+        ("Parquet", 1, 0), ("Parquet", 100, 0), ("Parquet", 10_000, 0), ("Parquet", 10_000, 7), ("Parquet", 100_000, 0),
+    ],
+)  # fmt: skip
+def test_memory_stays_within_its_bound_however_many_directories_there_are(
+    form: str, directories: int, bad_every: int
+) -> None:
     memory, costs, most, dead = 128 * MIB, list[float](), 0, 0
     made = [*batches(directories, bad_every)]
     gc.collect()
@@ -139,22 +150,22 @@ def test_memory_stays_within_its_bound_however_many_directories_there_are(direct
     give_memory_back()  # what the first turn needs shows then
     opened = list[float]()
     for _ in range(TURNS):
-        opened.append(work_off(made, memory, close=None)[1] / DIRECTORY_RECORDS * 1e6)
-        report, spent, held = work_off(made, memory)
+        opened.append(work_off(made, form, memory, close=None)[1] / DIRECTORY_RECORDS * 1e6)
+        report, spent, held = work_off(made, form, memory)
         assert report.read == DIRECTORY_RECORDS
         dead, written = len(report.dead), sum(file.records for file in report.files if file.role is Role.VALUE)
         assert dead + written == DIRECTORY_RECORDS
         costs.append(spent / report.read * 1e6)
         most = max(most, held)
     print(
-        f"\n{directories:,} directories, {dead:,} dead letters of {DIRECTORY_RECORDS:,} records: {min(costs):.2f} to {max(costs):.2f} us "
-        f"of CPU a record, {min(opened):.2f} to {max(opened):.2f} where files stay open; "
+        f"\n{form}, {directories:,} directories, {dead:,} dead letters of {DIRECTORY_RECORDS:,} records: {min(costs):.2f} to "
+        f"{max(costs):.2f} us of CPU a record, {min(opened):.2f} to {max(opened):.2f} where files stay open; "
         f"{most / MIB:.0f} MiB more than at the beginning, writer.memory.bytes is {memory // MIB} MiB"
     )
 
 
 def work_off(
-    made: list[pa.RecordBatch], memory: int, close: Reason | None = Reason.FLUSH_NOW
+    made: list[pa.RecordBatch], form: str, memory: int, close: Reason | None = Reason.FLUSH_NOW
 ) -> tuple[TaskReport, float, int]:
     """A task over the records; its report, CPU-seconds, and by how much the process was larger before some batch than at first (bytes)."""
     process, resident = psutil.Process(), list[int]()
@@ -164,7 +175,7 @@ def work_off(
             resident.append(process.memory_info().rss)
             yield batch
 
-    pipeline = make_pipeline(resolved(validate(configuration(memory)).usable()))
+    pipeline = make_pipeline(resolved(validate(configuration(form, memory)).usable()))
     topic_partition, deliveries = TopicPartition("orders", 0), (Delivery(1, DIRECTORY_RECORDS),)
     whole = Assignment(topic_partition, 0, DIRECTORY_RECORDS, deliveries, close=close)
     began = time.process_time()

@@ -5,6 +5,7 @@ Nightly: each scene takes half a minute of real Kafka, S3 and Spark.
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
@@ -16,12 +17,21 @@ import pytest
 
 from tests.services.faults.kafka_judge import Witness, assert_exactly_once
 from tests.services.faults.test_kafka import IMPATIENT, producing, running
+from tests.support.configurations import FIELD
+from tests.support.kafka import Given, produce
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(400)]
 KEPT = {"rotate.schedule.interval.ms": "2000", "flush.size": "1000000", "timezone": "UTC", "tail.read.records": "1"}
 """Files stay open for two seconds, over many polls."""
+MANY = {
+    "JSON": {},
+    "Parquet": {
+        "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
+        "value.schema.inference": "true",
+    },
+}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,6 +80,33 @@ def test_workers_that_are_killed_while_open_files_are_kept_cost_no_record(
     witness = Witness(here.servers, name, 2).poll()
     found = assert_exactly_once(here.bucket, config["name"], witness)
     assert (len(found.written), found.gaps) == (len(sent), set())
+    assert [key for key in here.bucket.listing() if "/open/" in key] == []
+
+
+@pytest.mark.parametrize("form", MANY)
+def test_workers_that_are_killed_while_rows_of_a_thousand_directories_wait_cost_no_record(
+    form: str, here: Surroundings, topic: Callable[..., str]
+) -> None:
+    draw, name, killed, records = random.Random(1), topic("many", 2), 0, 0
+    config = here.config(name, **KEPT, **MANY[form], **FIELD, **{"writer.memory.bytes": str(8 << 20)})
+    with running(here, config) as sink:
+        for _ in range(8):
+            values = [
+                json.dumps({"d": str(n * 7919 % 1_000), "n": n, "rest": "x" * 800}).encode()
+                for n in range(records, records + 8_000)
+            ]
+            produce(here.servers, name, [Given(value, partition=n % 2) for n, value in enumerate(values)])
+            records += len(values)
+            time.sleep(draw.uniform(0.1, 1.5))
+            for victim in workers()[:1]:
+                with suppress(psutil.NoSuchProcess):
+                    victim.send_signal(signal.SIGKILL)
+                    killed += 1
+            assert sink.alive
+        eventually(lambda: len(here.bucket.data_keys()) > 1_000 or not sink.alive, seconds=60)
+    assert killed >= 3
+    here.drain(config)
+    assert sorted(row["n"] for rows in here.bucket.contents().values() for row in rows) == [*range(records)]
     assert [key for key in here.bucket.listing() if "/open/" in key] == []
 
 
