@@ -105,7 +105,7 @@ def _config(options: StoreOptions) -> Config:
         retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=options.max_connections,
         tcp_keepalive=True,
-        # the newer checksum trailers are unknown to many S3-compatible services; the signature covers the body anyway
+        # the newer checksum trailers are unknown to many S3-compatible services; the signature covers the body anyway, or TLS does
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         **special,
@@ -274,14 +274,14 @@ def _encoded(key: str) -> str:
 class S3Request:
     """A request: a key, an encoded query, headers besides those of signing, a body.
 
-    `trusts_digest`: over TLS the body is not hashed a second time for the signature, where a Content-MD5 header covers it.
+    `relies_on_tls`: over TLS the signature does not cover the body. To hash it takes longer than to encrypt it.
     """
 
     key: str
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Body = b""
-    trusts_digest: bool = False
+    relies_on_tls: bool = False
 
 
 class DataPlane:
@@ -295,6 +295,9 @@ class DataPlane:
         self._session = session_for(options)
         self.client = s3_client(options, self._session)
         self._address = _address_of(self.client, options.bucket)
+        self._signs_all = bool(
+            (self.client.meta.config.s3 or {}).get("payload_signing_enabled")
+        )  # of AWS's configuration file
         self._connections = connections(options, self._session, self.client.meta.endpoint_url)
 
     def send(self, operation: str, asked: S3Request) -> HttpAnswer:
@@ -334,7 +337,8 @@ class DataPlane:
                 raise boto.NoCredentialsError
             keys = held.get_frozen_credentials()  # a renewal in between must not mix the parts of two
             signature = Signature(address.region, address.service, keys.access_key, keys.secret_key)
-            headers["X-Amz-Content-SHA256"] = _digest(asked, url)
+            relies_on_tls = asked.relies_on_tls and url.startswith("https") and not self._signs_all
+            headers["X-Amz-Content-SHA256"] = UNSIGNED_BODY if relies_on_tls else _digest(asked.body)
             if keys.token:
                 headers["X-Amz-Security-Token"] = keys.token
         return HttpRequest(
@@ -402,14 +406,12 @@ def _text(header: bytes | str | None) -> str:
     return header.decode() if isinstance(header, bytes) else header or ""
 
 
-def _digest(asked: S3Request, url: str) -> str:
-    """What the signature covers of the body."""
-    if asked.trusts_digest and "Content-MD5" in asked.headers and url.startswith("https"):
-        return UNSIGNED_BODY
-    if not asked.body:
+def _digest(body: Body) -> str:
+    """What the signature covers of a body."""
+    if not body:
         return OF_NOTHING
     digest = hashlib.sha256()
-    for piece in pieces_of(asked.body):
+    for piece in pieces_of(body):
         digest.update(piece)
     return digest.hexdigest()
 
@@ -665,7 +667,7 @@ class S3Store:
         """Sends part `number` (from 1); returns its ETag. Raises UploadMissing."""
         digest = digest_headers(data) if self.options.send_digest else {}
         query = f"partNumber={number}&{_upload(upload_id)}"
-        asked = S3Request(key, query, self._customer_key | digest, data, trusts_digest=True)
+        asked = S3Request(key, query, self._customer_key | digest, data, relies_on_tls=True)
         return _etag(self._ask("upload_part", asked).headers)
 
     def complete_upload(self, upload: Upload) -> None:

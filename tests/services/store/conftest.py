@@ -10,16 +10,11 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 
 import boto3
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import Credentials, Provider
@@ -27,6 +22,7 @@ from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.testing.services import moto_server
 from kafka_s3.testing.services.s3 import EmbeddedS3, ServerProgram
+from tests.support.certificates import own_certificate
 
 KEYS = Credentials(Provider.STATIC, "AKIATEST", Secret("wJalr/very+secret"))
 
@@ -207,20 +203,7 @@ def relay(moto_url: str) -> Iterator[Relay]:
 @pytest.fixture
 def tls(relay, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """The relay behind TLS: its URL, and the file of the authority that vouches for it."""
-    key, now, day = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC), timedelta(days=1)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "own")])
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
-    for extension, critical in (
-        (x509.BasicConstraints(ca=True, path_length=None), True),
-        (x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False),
-        (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
-    ):
-        builder = builder.add_extension(extension, critical=critical)
-    authority, secret = tmp_path / "authority.pem", tmp_path / "key.pem"
-    authority.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-
+    authority, secret = own_certificate(tmp_path)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("TlsHandler", (Handler,), {"relay": relay}))
     server.daemon_threads = True
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

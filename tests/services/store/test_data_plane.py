@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -211,16 +212,34 @@ def test_a_key_that_libcurl_would_shorten_is_refused(s3: S3Store, relay) -> None
     assert relay.seen == []
 
 
-def test_over_tls_a_part_with_a_digest_is_not_hashed_again() -> None:
-    plane = DataPlane(StoreOptions("orders", credentials=KEYS))
-    digest = {"Content-MD5": "841a2d689ad86bd1611447453c22c6fc"}
-    hashes = [
-        plane._addressed("PUT", S3Request("a", "", digest, b"body", trusts)).headers["X-Amz-Content-SHA256"]
-        for trusts in (True, False)
-    ]
-    assert hashes[0] == "UNSIGNED-PAYLOAD"
-    assert len(hashes[1]) == 64
-    plane.close()
+@pytest.mark.parametrize("signs_all", [False, True])
+def test_over_tls_a_part_is_not_hashed_unless_awss_configuration_wants_it(
+    signs_all: bool,
+    tls: tuple[str, Path],
+    relay,
+    open_store,
+    bucket: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, authority = tls
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    (tmp_path / "config").write_text(f"[default]\ns3 =\n  payload_signing_enabled = {str(signs_all).lower()}\n")
+    whole = hashlib.sha256(b"body").hexdigest()
+    for store, expected in (
+        (open_store(bucket, url), whole if signs_all else "UNSIGNED-PAYLOAD"),
+        (open_store(bucket, relay.url), whole),
+    ):
+        relay.seen.clear()
+        upload_id = store.create_upload("a")
+        etag = store.upload_part("a", upload_id, 1, b"body")
+        store.complete_upload(Upload("a", upload_id, (etag,), 4, False))
+        store.put("state", b"{}")
+
+        assert store.get("a") == b"body"
+        hashes = {seen.body: seen.headers["x-amz-content-sha256"] for seen in relay.seen if seen.method == "PUT"}
+        assert hashes == {b"body": expected, b"{}": hashlib.sha256(b"{}").hexdigest()}
 
 
 def test_xml_bodies_keep_every_character() -> None:

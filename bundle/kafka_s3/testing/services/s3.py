@@ -37,22 +37,29 @@ class EmbeddedS3:
     """An S3 server on this machine; a context manager. Its objects are gone when it stops.
 
     The credentials are made up and the same every time. Raises LocalServiceError where the server cannot be had or does not start.
-    versitygw notes every request in `access_log`, a line each, where one is named.
+    versitygw notes every request in `access_log`, a line each, where one is named, and speaks TLS with a certificate and its key, which are
+    PEM files.
     """
 
     def __init__(
-        self, port: int | None = None, *, engine: ServerProgram = ServerProgram.MOTO, access_log: Path | None = None
+        self,
+        port: int | None = None,
+        *,
+        engine: ServerProgram = ServerProgram.MOTO,
+        access_log: Path | None = None,
+        tls: tuple[Path, Path] | None = None,
     ) -> None:
         self.port = port or free_ports(1)[0]
         self.engine = engine
         self._access_log = access_log
+        self._tls = tls
         self._folder: Path | None = None
         self._process: ServerProcess | None = None
 
     @property
     def endpoint_url(self) -> str:
-        """`http://host:port`; buckets are addressed by path."""
-        return f"http://{HOST}:{self.port}"
+        """`http://host:port`, or `https`; buckets are addressed by path."""
+        return f"{'http' if self._tls is None else 'https'}://{HOST}:{self.port}"
 
     @property
     def folder(self) -> Path:
@@ -75,7 +82,7 @@ class EmbeddedS3:
         """Starts the server and returns once it listens; does nothing where it runs."""
         if self._process is None:
             require_free(self.port)
-            command = _command(self.engine, self._access_log)
+            command = _command(self.engine, self._access_log, self._tls)
             self._folder = Path(tempfile.mkdtemp(prefix="kafka-s3-objects-"))
             (self._folder / "objects").mkdir()
             self._process = ServerProcess(
@@ -156,9 +163,10 @@ def _go_install(folder: Path) -> None:
         raise LocalServiceError(f"`go install {VERSITYGW}` failed:\n{ran.stderr[-2000:]}")
 
 
-def _command(engine: ServerProgram, access_log: Path | None) -> list[str]:
+def _command(engine: ServerProgram, access_log: Path | None, tls: tuple[Path, Path] | None) -> list[str]:
     if engine is ServerProgram.VERSITYGW:
         noted = [] if access_log is None else ["--access-log", str(access_log)]
+        noted += [] if tls is None else ["--cert", str(tls[0]), "--key", str(tls[1])]
         # as S3 does; a new connection for each request costs both sides more than the request
         return [str(versitygw()), "--quiet", "--keep-alive", *noted, "--port", f"{HOST}:{{port}}", "posix", "{folder}"]
     if find_spec("moto") is None:
