@@ -10,6 +10,7 @@ one and are all of the second.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat
@@ -196,7 +197,7 @@ class _OnDisk:
 
     def stretch(self, first: int, last: int) -> tuple[Ids, pa.Table]:
         """The rows of the files from number `first` to `last`, with these numbers. Raises OSError."""
-        begin, end = np.searchsorted(self.lasts, first), np.searchsorted(self.firsts, last, "right")
+        begin, end = bisect_left(self.lasts, first), bisect_right(self.firsts, last)
         tables = [table_of(content) for content in read_back(self.streams[begin:end])]
         if not tables:
             return np.zeros(0, np.int32), self.columns.empty_table()
@@ -290,11 +291,17 @@ class SmallFiles:
             yield self._each(wanted)
 
     def pop(self, names: Iterable[str]) -> Iterator[tuple[str, DirectoryRows]]:
-        """Those of some directories that have rows here, with these: they leave for files of their own. Raises OSError."""
-        numbers = [self._numbers.pop(name) for name in names if name in self._numbers]
+        """Those of some directories that have rows here, with these: they leave for files of their own. Raises OSError.
+
+        What has not been given yet is here as ever: meanwhile memory may be released.
+        """
+        numbers = [self._numbers[name] for name in names if name in self._numbers]
         for wanted in self._shares(np.array(sorted(numbers), np.int64)):
+            found = self._each(wanted)
+            for name, _ in found:
+                del self._numbers[name]
             self.bytes -= int(self._facts.sizes[wanted].sum())
-            yield from self._each(wanted)
+            yield from found
         if not self._numbers:
             self.drop()
 
@@ -303,19 +310,20 @@ class SmallFiles:
         return sum(piece.size for piece in self._held)
 
     def release(self, folder: PathLike[str]) -> None:
-        """Moves what is held in memory to local disk, into one file below a folder. Raises LocalDiskError."""
+        """Moves what is held in memory to local disk, into one file below a folder for each tier. Raises LocalDiskError."""
         if not self._held:
             return
-        into = self._disk[-1].streams[0].file if self._disk else SpillFile(folder)
+        into = self._disk[-1].streams[0].file if self._disk and not self._disk[-1].tier else SpillFile(folder)
         moved = self._moved(self._held, into, _OnDisk(self._held[0].table.schema))
         self._held = []
         if not moved.streams:  # all of them had left for files of their own
             return
         self._disk.append(moved)
         while len(some := self._disk[-MERGED:]) == MERGED and some[0].tier == some[-1].tier:
-            self._disk[-MERGED:] = [self._moved(some, into, _OnDisk(some[0].columns, tier=some[0].tier + 1))]
+            merged = self._moved(some, SpillFile(folder), _OnDisk(some[0].columns, tier=some[0].tier + 1))
+            self._disk[-MERGED:] = [merged] if merged.streams else []
             for piece in some:
-                piece.drop()
+                piece.drop()  # with the last of them goes their file
 
     def _moved(self, pieces: Sequence[_Held | _OnDisk], into: SpillFile, made: _OnDisk) -> _OnDisk:
         """The rows of some pieces as one on local disk. Raises LocalDiskError."""

@@ -218,6 +218,39 @@ def test_a_file_has_what_waited_as_its_own_records(tmp_path: Path, level: int | 
     assert (file.records, file.last_offset, file.min_timestamp) == (1, 3, None)
 
 
+@pytest.mark.parametrize("kind", MAKERS)
+def test_memory_that_is_released_while_files_leave_takes_no_rows_of_those_to_come(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_files, "SHARE_FILES", 1)
+    monkeypatch.setattr(small_files, "MERGED", 2)
+    files = SmallFiles()
+    for first in (0, 5):
+        files.add(rows_of(first, [(name, 1, 5) for name in NAMES], kind))
+    found = {}
+    for name, rows in files.pop(files.names()):
+        found[name] = text_of(rows)
+        files.release(tmp_path)
+
+    assert found == {name: [b"%d" % (10 + at), b"%d" % (15 + at)] for at, name in enumerate(NAMES)}
+    assert (len(files), files.bytes, files.memory(), [*tmp_path.iterdir()]) == (0, 0, 0, [])
+
+
+def test_what_was_merged_on_local_disk_leaves_no_copy_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_files, "MERGED", 4)
+    files = SmallFiles()
+    for first in range(64):
+        files.add(rows_of(first, [(NAMES[first % 5], 20, 5)]))
+        files.release(tmp_path)
+
+    (whole,) = files._disk
+    assert whole.tier == 3
+    assert [file.stat().st_size for file in tmp_path.iterdir()] == [sum(stream.size for stream in whole.streams)]
+    assert {name: len(text_of(rows)) for share in files.shares() for name, rows in share} == {
+        name: 13 - (at == 4) for at, name in enumerate(NAMES)
+    }
+
+
 def test_rows_of_files_that_have_left_take_no_room_on_local_disk(tmp_path: Path) -> None:
     files = SmallFiles()
     files.add(rows_of(0, [("d=a", 1, 5)]))
