@@ -48,7 +48,7 @@ from kafka_s3.objects.format import CannotPause
 from kafka_s3.store.store import abort_uploads
 
 MANY: Final = 64
-"""Rows of so many directories wait together; of fewer each goes to its file."""
+"""Rows of so many directories wait together, and those of later ones where so many have files; of fewer each goes to its file."""
 END: Final = 2**63 - 1
 """Larger than any offset."""
 
@@ -262,13 +262,14 @@ class TargetFiles:
 
     def _in_bulk(self, batch: MixedBatch) -> bool:
         """Whether records go on their way as rows of many directories, of the form of those that wait already."""
-        small, files = self.open.small, self.open.files
-        if not self.output.in_bulk or len(batch.runs) > 1 or (len(batch.partitions) < MANY and not len(small)):
+        small, files, names = self.open.small, self.open.files, batch.partitions
+        some = len(files) >= MANY and any(name not in files for name in names)  # they come one by one
+        if not self.output.in_bulk or len(batch.runs) > 1 or not (len(names) >= MANY or len(small) or some):
             return False
         form = row_form(batch.runs[0], unifies=self.output.schemas.unify)
         if form is None or (small.form is not None and small.form != form):
             return False
-        known = (files[name] for name in batch.partitions if name in files) if files else ()
+        known = (files[name] for name in names if name in files) if files else ()
         return all(file.takes_as_it_is(batch.runs[0]) for file in known)
 
     def _append_rows(self, rows: RowsByDirectory) -> None:

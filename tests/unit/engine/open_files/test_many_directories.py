@@ -232,6 +232,26 @@ def test_what_is_no_line_as_it_comes_goes_behind_the_lines_of_its_file(tmp_path:
     assert len(store.objects) == 100
 
 
+def test_directories_that_come_one_by_one_wait_together_once_they_are_many(tmp_path: Path) -> None:
+    names, store = [f"d={number}" for number in range(200)], MemoryStore()
+    naming, form = ConnectNames("topics", "/", "+", 10), json_format(gzip_level=None, decimals="BASE64")
+    output = Output(store, naming, {Role.VALUE: form}, SchemaRules(), 5 << 20, 1 << 20, 2, tmp_path)
+    sink = TopicPartitionWriter(ORDERS, RotationRules(), output, 0, None)
+    for offset in range(600):
+        texts = pa.array([b'{"n":%d}' % offset], pa.binary())
+        run = Run(np.array([offset]), np.array([offset]), JsonText(texts, None, lines=True), None)
+        assert not sink.write(mixed_batch([RoutedRun(run, np.zeros(1, np.int32), [names[offset * 7 % 200]], None)]))
+    own = sink.targets[None]
+    assert (len(own.open.files), len(own.open.small)) == (writer.MANY, 200 - writer.MANY)
+
+    sink.close(Reason.FLUSH_NOW)
+    for file in sink.closed.files:
+        store.complete_upload(file.upload)
+        expected = [n for n in range(600) if names[n * 7 % 200] == file.encoded_partition]
+        assert [row["n"] for row in rows(file.key, store.get(file.key))] == expected
+    assert len(store.objects) == 200
+
+
 def test_files_that_grow_all_at_once_do_not_come_back_into_memory_all_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

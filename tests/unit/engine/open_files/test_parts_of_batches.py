@@ -22,6 +22,7 @@ from kafka_s3.connect.schemas.connect import ConnectSchema
 from kafka_s3.engine.open_files.batch import RoutedRun, mixed_batch
 from kafka_s3.engine.open_files.file_encoders import SchemaRules, Unifying
 from kafka_s3.engine.open_files.open_files import Output
+from kafka_s3.engine.task import writer
 from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.engine.task.writer import TopicPartitionWriter
 from kafka_s3.model.files import Reason, Role
@@ -40,13 +41,17 @@ def columns(first: int, count: int, width: int = 3) -> pa.Table:
 
 
 @pytest.mark.parametrize("unify", [False, True])
-@pytest.mark.parametrize(("rare", "topics"), [("one at the end", 1), ("two apart", 1), ("one at the end", 16)])
+@pytest.mark.parametrize(
+    ("rare", "topics", "many"),
+    [("one at the end", 1, ROWS), ("two apart", 1, ROWS), ("one at the end", 16, ROWS), ("two apart", 1, writer.MANY)],
+)
 def test_rare_directories_do_not_keep_the_batches_from_which_their_records_come(
-    unify: bool, rare: str, topics: int, tmp_path: Path
+    unify: bool, rare: str, topics: int, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of each batch of 300 kB a record or two go to a directory of their own, and the others to one that is spilled now and then. Several
-    topics, to which batches go in turns, have one bound together.
+    topics, to which batches go in turns, have one bound together. Once `many` directories have files, the rows of later ones wait together.
     """
+    monkeypatch.setattr(writer, "MANY", many)
     store, naming = MemoryStore(), ConnectNames("topics", "/", "+", 10)
     output = Output(store, naming, {Role.VALUE: FORM}, SchemaRules(unify=unify), 5 << 20, MEMORY, 2, tmp_path)
     names = (lambda _: naming) if topics > 1 else None
@@ -64,7 +69,7 @@ def test_rare_directories_do_not_keep_the_batches_from_which_their_records_come(
         assert not sink.write(mixed_batch([RoutedRun(run, codes, ["d=often", f"d={number}"], None)]))
         del run
         most = max(most, pa.total_allocated_bytes() - before)
-    assert sink.large_count() == BATCHES + topics
+    assert (sink.open_count(), sink.large_count()) == (BATCHES + topics, min(BATCHES + topics, many))
     assert most < MEMORY
 
     sink.close(Reason.FLUSH_NOW)
