@@ -37,10 +37,10 @@ def gathered(values: pa.Array, rows: npt.NDArray[np.int64], separator: bytes) ->
     return out.data, ends
 
 
-def separated(values: pa.Array, separator: bytes) -> pa.Array:
-    """The values, which are not null, each with the separator as its end."""
-    content, bounds = gathered(values, np.arange(len(values)), separator)
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(bounds), pa.py_buffer(content)])
+def separated(values: pa.Array, rows: npt.NDArray[np.int64], separator: bytes) -> pa.Array:
+    """These rows of values without nulls, in their order, each with the separator as its end."""
+    content, bounds = gathered(values, rows, separator)
+    return pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(bounds), pa.py_buffer(content)])
 
 
 def texts_in_place(data: npt.NDArray[np.uint8], texts: npt.NDArray[np.int64]) -> tuple[pa.Buffer, pa.Buffer]:

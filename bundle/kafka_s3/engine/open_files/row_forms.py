@@ -35,8 +35,8 @@ class RowForm(Protocol):
         """A file with so many bytes of content leaves for a file of its own."""
         ...
 
-    def table(self, values: Values) -> pa.Table:
-        """Values as a table."""
+    def table(self, values: Values, rows: Longs | None) -> pa.Table:
+        """Values as a table: those at these positions, in this order, or all as they are."""
         ...
 
     def append(self, table: pa.Table, encoder: FileEncoder) -> None:
@@ -70,9 +70,9 @@ def row_form(run: Run, *, unifies: bool = False) -> RowForm | None:
 
 
 def _column_form(schema: ConnectSchema | None, table: pa.Table) -> ColumnForm | None:
-    return (
-        ColumnForm(schema, table.schema) if table.num_columns else None
-    )  # without, tables lose their number of rows when joined
+    if not table.num_columns:  # without columns tables lose their number of rows when joined
+        return None
+    return ColumnForm(schema, table.schema)
 
 
 def resumed_form(paused: Mapping[str, Any], schema: ConnectSchema | None) -> RowForm:
@@ -98,10 +98,10 @@ class LineForm:
         """As `RowForm` says."""
         return SMALL_TEXT
 
-    def table(self, values: Values) -> pa.Table:
+    def table(self, values: Values, rows: Longs | None) -> pa.Table:
         """As `RowForm` says."""
         assert isinstance(values, JsonText)
-        return pa.table({"": separated(values.texts, b"\n")})
+        return pa.table({"": separated(values.texts, np.arange(len(values)) if rows is None else rows, b"\n")})
 
     def append(self, table: pa.Table, encoder: FileEncoder) -> None:
         """As `RowForm` says."""
@@ -133,10 +133,10 @@ class BodyForm:
 
     __hash__ = None  # type: ignore[assignment]  # nobody looks for one
 
-    def table(self, values: Values) -> pa.Table:
+    def table(self, values: Values, rows: Longs | None) -> pa.Table:
         """As `RowForm` says."""
         assert isinstance(values, AvroBodies)
-        return pa.table({"": values.bodies})
+        return _rows_of(pa.table({"": values.bodies}), rows)
 
     def append(self, table: pa.Table, encoder: FileEncoder) -> None:
         """As `RowForm` says."""
@@ -168,10 +168,10 @@ class ColumnForm:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def table(self, values: Values) -> pa.Table:
+    def table(self, values: Values, rows: Longs | None) -> pa.Table:
         """As `RowForm` says."""
         assert isinstance(values, StructColumns | JsonText)
-        return values.table
+        return _rows_of(values.table, rows)
 
     def append(self, table: pa.Table, encoder: FileEncoder) -> None:
         """As `RowForm` says."""
@@ -184,6 +184,10 @@ class ColumnForm:
     def paused(self) -> Mapping[str, Any]:
         """As `RowForm` says."""
         return {"kind": "columns", "columns": self.columns.serialize().to_pybytes()}
+
+
+def _rows_of(table: pa.Table, rows: Longs | None) -> pa.Table:
+    return table if rows is None else table.take(pa.array(rows))
 
 
 def _one(table: pa.Table) -> pa.Array:

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP, Longs, stream_of, table_bytes, table_of
 from kafka_s3.engine.open_files.batch import MixedBatch
 from kafka_s3.engine.open_files.row_forms import RowForm, row_form
@@ -130,20 +129,22 @@ def rows_by_directory(batch: MixedBatch, start: int, stop: int) -> RowsByDirecto
     run, (order, firsts) = batch.runs[0], batch.sorted_by_partition(start, stop)
     form = row_form(run)
     assert form is not None
-    table, rows, starts = form.table(run.values), batch.rows[order], np.append(firsts, len(order))
+    rows, starts, whole = batch.rows[order], np.append(firsts, len(order)), len(order) == len(run)
+    table, places = form.table(run.values, None if whole else rows), rows if whole else np.arange(len(order))
     names = [batch.partitions[code] for code in batch.codes[order[firsts]].tolist()]
-    return RowsByDirectory(form, table, names, _facts(run, form.sizes(table), rows, starts), rows, starts)
+    facts = _facts(run.offsets[rows], run.timestamps[rows], form.sizes(table)[places], starts)
+    return RowsByDirectory(form, table, names, facts, places, starts)
 
 
-def _facts(run: Run, sizes: Longs, rows: Longs, starts: Longs) -> RowFacts:
-    offsets, times, begins = run.offsets[rows], run.timestamps[rows], starts[:-1]
+def _facts(offsets: Longs, times: Longs, sizes: Longs, starts: Longs) -> RowFacts:
+    begins = starts[:-1]
     return RowFacts(
         offsets[begins],
         offsets[starts[1:] - 1],
         np.diff(starts),
         np.minimum.reduceat(np.where(times == NO_TIMESTAMP, NO_LOW, times), begins),
         np.maximum.reduceat(times, begins),
-        np.add.reduceat(sizes[rows], begins),
+        np.add.reduceat(sizes, begins),
     )
 
 
