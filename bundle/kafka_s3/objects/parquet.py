@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import (
+    COLUMN_BYTES,
     AvroBodies,
     JsonText,
     StructColumns,
@@ -86,13 +87,12 @@ def _writer(
     return writer
 
 
-def whole_file(table: pa.Table, layout: FileLayout, *, codec: str, metadata: Mapping[str, str]) -> bytes:
+def whole_file(table: pa.Table, layout: FileLayout, *, codec: str, metadata: Mapping[str, str]) -> memoryview:
     """A file of one row group, as one `Piece` with its footer would be, for less: Arrow writes it without asking Python."""
     sink = pa.BufferOutputStream()
     with _writer(sink, layout, codec=codec, metadata=metadata, collected=[]) as writer:
         writer.write_table(table, row_group_size=max(table.num_rows, 1))
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return memoryview(sink.getvalue())
 
 
 class Piece:
@@ -167,7 +167,6 @@ def _alone(footer: pq.FileMetaData) -> bytes:
 
 
 ROW_GROUP_BYTES: Final = 64 << 20
-OBJECT_BYTES: Final = 1536  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
 WRITER_BYTES: Final = 16 << 10  # what Arrow's writer holds for a column between two row groups
 FEW_ROWS: Final = 256
 SAMPLE: Final = 4096
@@ -275,7 +274,7 @@ class ParquetFile:
         """Adds rows; a full row group is encoded."""
         table = self._table(values)
         self._tables.append(table)
-        self._waiting += table_bytes(table) + OBJECT_BYTES * table.num_columns
+        self._waiting += table_bytes(table) + COLUMN_BYTES * table.num_columns
         self._few += 1 if table.num_rows < FEW_ROWS else 0
         if self._few == MANY_TABLES:  # with a thousand open files their Arrow objects outweigh the data four to one
             self.detach()
@@ -302,7 +301,7 @@ class ParquetFile:
         for schema, run in groupby(parts, key=lambda table: table.schema):
             tables = list(run)
             if len(schema):  # tables without columns lose their number of rows when joined
-                self._waiting -= OBJECT_BYTES * len(schema) * (len(tables) - 1)
+                self._waiting -= COLUMN_BYTES * len(schema) * (len(tables) - 1)
                 tables = [_copy(tables)]
             self._tables += tables
         self._copies, self._few = len(self._tables), 0
@@ -344,7 +343,8 @@ class ParquetFile:
         if self._tables and self._layout is None:
             whole = whole_file(*self._settled(), codec=self._codec, metadata=self._avro)
             self._out += whole
-            self._footers.append(whole)  # it ends with one
+            length = int.from_bytes(whole[-8:-4], "little")
+            self._footers.append(MAGIC + bytes(whole[-length - 8 :]))
             self._forget()
             return
         self.compact()

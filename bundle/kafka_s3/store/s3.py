@@ -295,9 +295,8 @@ class DataPlane:
         self._session = session_for(options)
         self.client = s3_client(options, self._session)
         self._address = _address_of(self.client, options.bucket)
-        self._signs_all = bool(
-            (self.client.meta.config.s3 or {}).get("payload_signing_enabled")
-        )  # of AWS's configuration file
+        configured = self.client.meta.config.s3 or {}  # also by AWS's configuration file
+        self._signs_all = bool(configured.get("payload_signing_enabled"))
         self._connections = connections(options, self._session, self.client.meta.endpoint_url)
 
     def send(self, operation: str, asked: S3Request) -> HttpAnswer:

@@ -44,6 +44,10 @@ def table_bytes(table: pa.Table) -> int:
 Longs = npt.NDArray[np.int64]
 
 
+COLUMN_BYTES: Final = 1536
+"""What an Arrow column takes beside its data; counts where there are few rows."""
+
+
 def row_bytes(table: pa.Table) -> Longs:
     """Bytes of each row of a table, about: without what says which values are null."""
     batches = [_row_bytes(batch.to_struct_array()) for batch in table.to_batches()]

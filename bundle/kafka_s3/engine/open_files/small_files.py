@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_s3.connect.records.values import NO_TIMESTAMP, Longs, stream_of, table_bytes, table_of
+from kafka_s3.connect.records.values import COLUMN_BYTES, NO_TIMESTAMP, Longs, stream_of, table_bytes, table_of
 from kafka_s3.engine.open_files.batch import MixedBatch
 from kafka_s3.engine.open_files.row_forms import RowForm, row_form
 from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_back, spilled
 from kafka_s3.engine.open_files.states import MOST_BYTES, StateBytes, in_memory
+from kafka_s3.model.deflate import Bytes
 from kafka_s3.objects.format import CannotPause, Paused
 
 Ids: TypeAlias = npt.NDArray[np.int32]
@@ -150,7 +151,9 @@ def _facts(offsets: Longs, times: Longs, sizes: Longs, starts: Longs) -> RowFact
 
 @dataclass(slots=True)
 class _Held:
-    """A table in memory, of whose rows those numbered `rows` are of the files `ids`, which ascend; what came later is behind."""
+    """A table in memory with `size` bytes of content, whose rows numbered `rows` are of the files `ids`, which ascend; what came later is
+    behind.
+    """
 
     ids: Ids
     rows: Ids
@@ -166,7 +169,11 @@ class _Held:
             table, rows = table.take(pa.array(rows)), np.arange(len(rows))
             size = table_bytes(table)
         order = np.argsort(ids, kind="stable")
-        return cls(ids[order].astype(np.int32), rows[order].astype(np.int32), table, size + ROW_BYTES * len(rows))
+        return cls(ids[order].astype(np.int32), rows[order].astype(np.int32), table, size)
+
+    def memory(self) -> int:
+        """Bytes that it holds."""
+        return self.size + ROW_BYTES * len(self.rows) + COLUMN_BYTES * len(self.table.schema)
 
     def follows(self, other: _Held) -> bool:
         """Whether the other one is to have these rows, too: both are short, and that is not much longer."""
@@ -187,11 +194,14 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _OnDisk:
-    """Streams of rows by file, from the files `firsts` to `lasts`, which ascend; the last column of a stream is the number of the file."""
+class _Sorted:
+    """Streams of rows by file, from the files `firsts` to `lasts`, which ascend; the last column of a stream is the number of the file.
+
+    They are on local disk, or come from a state that is in memory as a whole.
+    """
 
     columns: pa.Schema
-    streams: list[Spilled] = field(default_factory=list)
+    streams: list[Bytes | Spilled] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)
     lasts: list[int] = field(default_factory=list)
     tier: int = 0
@@ -207,24 +217,35 @@ class _OnDisk:
         at, stop = np.searchsorted(ids, [first, last + 1]).tolist()
         return ids[at:stop], table.drop_columns([ID]).slice(at, stop - at)
 
+    def memory(self) -> int:
+        """Bytes that are held in memory."""
+        return sum(len(stream) for stream in self.streams if not isinstance(stream, Spilled))
+
+    def release(self, into: SpillFile) -> None:
+        """Moves what is held in memory to local disk. Raises LocalDiskError."""
+        held = [stream for stream in self.streams if not isinstance(stream, Spilled)]
+        if held:  # then all of them are
+            self.streams[:] = _behind_each_other(into, held, self.lasts[-1] - self.firsts[0] + 1)
+
     def drop(self) -> None:
         """Gives back what waits on local disk."""
         for stream in self.streams:
-            stream.file.drop()
+            if isinstance(stream, Spilled):
+                stream.file.drop()
 
 
 class SmallFiles:
     """The files of one topic-partition that have few rows yet, and nothing in the bucket, by directory; their rows are of one form."""
 
-    __slots__ = ("_disk", "_facts", "_held", "_names", "_numbers", "bytes", "form")
+    __slots__ = ("_facts", "_held", "_names", "_numbers", "_sorted", "bytes", "form")
 
     def __init__(self) -> None:
         self.form: RowForm | None = None
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
         self._facts = RowFacts(*np.zeros((6, 0), np.int64))
-        self._disk: list[_OnDisk] = []
-        self._held: list[_Held] = []  # what came after all that is on disk
+        self._sorted: list[_Sorted] = []
+        self._held: list[_Held] = []  # what came after all that is sorted
         self.bytes = 0
 
     @classmethod
@@ -235,15 +256,12 @@ class SmallFiles:
         files._numbered(paused["names"])
         files._facts, files.form = RowFacts(*facts.copy()), form
         files.bytes = int(files._facts.sizes.sum())
-        held = [table_of(content) for _, _, content in streams if not isinstance(content, Spilled)]
-        waiting = [one for one in streams if isinstance(one[2], Spilled)]
-        if held:
-            files._held.append(_in_order(pa.concat_tables(held)))
-        if waiting:
-            shared = [content.file.share(content.begin, content.end) for _, _, content in waiting]
-            columns = table_of(read_back(shared[:1])[0]).schema
-            firsts, lasts = [first for first, *_ in waiting], [last for _, last, _ in waiting]
-            files._disk.append(_OnDisk(_without_id(columns), shared, firsts, lasts))
+        if streams:
+            firsts, lasts, contents = ([*column] for column in zip(*streams, strict=True))
+            columns = table_of(read_back(contents[:1])[0]).schema
+            # packed, as they are: unpacked they may be more than the memory of the task
+            packed = [one.file.share(one.begin, one.end) if isinstance(one, Spilled) else one for one in contents]
+            files._sorted.append(_Sorted(columns.remove(columns.get_field_index(ID)), packed, firsts, lasts))
         return files
 
     def pause(self, content: StateBytes) -> Paused:
@@ -252,7 +270,7 @@ class SmallFiles:
             raise CannotPause(f"open files hold {self.bytes} bytes, more than {MOST_BYTES}")
         streams, known = list[tuple[int, int, dict[str, list[int]]]](), list[int]()
         for wanted in self._shares(self._all()):
-            ids, table = _merged([*self._disk, *self._held], wanted)
+            ids, table = _merged([*self._sorted, *self._held], wanted)
             ids = (np.searchsorted(wanted, ids) + len(known)).astype(np.int32)  # the numbers that they will have
             known += wanted.tolist()
             streams += [(first, last, content.keep([rows])) for first, last, rows in _streams(ids, table, codec="zstd")]
@@ -308,25 +326,32 @@ class SmallFiles:
 
     def memory(self) -> int:
         """Bytes that are held in memory."""
-        return sum(piece.size for piece in self._held)
+        return sum(piece.memory() for piece in self._held) + sum(piece.memory() for piece in self._sorted)
 
     def release(self, folder: PathLike[str]) -> None:
         """Moves what is held in memory to local disk, into one file below a folder for each tier. Raises LocalDiskError."""
+        into = self._newest_file() or SpillFile(folder)
+        for piece in self._sorted:
+            piece.release(into)
         if not self._held:
             return
-        into = self._disk[-1].streams[0].file if self._disk and not self._disk[-1].tier else SpillFile(folder)
-        moved = self._moved(self._held, into, _OnDisk(self._held[0].table.schema))
+        moved = self._moved(self._held, into, _Sorted(self._held[0].table.schema))
         self._held = []
         if not moved.streams:  # all of them had left for files of their own
             return
-        self._disk.append(moved)
-        while len(some := self._disk[-MERGED:]) == MERGED and some[0].tier == some[-1].tier:
-            merged = self._moved(some, SpillFile(folder), _OnDisk(some[0].columns, tier=some[0].tier + 1))
-            self._disk[-MERGED:] = [merged] if merged.streams else []
+        self._sorted.append(moved)
+        while len(some := self._sorted[-MERGED:]) == MERGED and some[0].tier == some[-1].tier:
+            merged = self._moved(some, SpillFile(folder), _Sorted(some[0].columns, tier=some[0].tier + 1))
+            self._sorted[-MERGED:] = [merged] if merged.streams else []
             for piece in some:
                 piece.drop()  # with the last of them goes their file
 
-    def _moved(self, pieces: Sequence[_Held | _OnDisk], into: SpillFile, made: _OnDisk) -> _OnDisk:
+    def _newest_file(self) -> SpillFile | None:
+        """The file of the first tier, where there is one."""
+        streams = self._sorted[-1].streams if self._sorted and not self._sorted[-1].tier else []
+        return streams[0].file if streams and isinstance(streams[0], Spilled) else None
+
+    def _moved(self, pieces: Sequence[_Held | _Sorted], into: SpillFile, made: _Sorted) -> _Sorted:
         """The rows of some pieces as one on local disk. Raises LocalDiskError."""
         for wanted in self._shares(self._all()):
             streams = _streams(*_merged(pieces, wanted), codec=None)
@@ -337,9 +362,9 @@ class SmallFiles:
 
     def drop(self) -> None:
         """Forgets all of it, also what is on local disk."""
-        for piece in self._disk:
+        for piece in self._sorted:
             piece.drop()
-        self._disk, self._held, self._numbers, self._names, self.form = [], [], {}, [], None
+        self._sorted, self._held, self._numbers, self._names, self.form = [], [], {}, [], None
         self._facts = RowFacts(*np.zeros((6, 0), np.int64))
         self.bytes = 0
 
@@ -371,12 +396,12 @@ class SmallFiles:
 
     def _each(self, wanted: Longs) -> list[tuple[str, DirectoryRows]]:
         """These files, whose numbers ascend, with their rows."""
-        _, table = _merged([*self._disk, *self._held], wanted)
+        _, table = _merged([*self._sorted, *self._held], wanted)
         names = [self._names[number] for number in wanted.tolist()]
         return [*zip(names, self._facts.select(wanted).rows(table), strict=True)]
 
 
-def _merged(pieces: Iterable[_Held | _OnDisk], wanted: Longs) -> tuple[Ids, pa.Table]:
+def _merged(pieces: Iterable[_Held | _Sorted], wanted: Longs) -> tuple[Ids, pa.Table]:
     """The rows of these files, whose numbers ascend: those of each behind each other, as they came; with the number of each row's file.
 
     Raises OSError.
@@ -402,20 +427,10 @@ def _streams(ids: Ids, table: pa.Table, *, codec: str | None) -> list[tuple[int,
     ]
 
 
-def _behind_each_other(into: SpillFile, contents: list[bytes], files: int) -> list[Spilled]:
+def _behind_each_other(into: SpillFile, contents: Sequence[Bytes], files: int) -> list[Spilled]:
     """Moves contents to local disk, each for itself. Raises LocalDiskError."""
     ends = np.cumsum([0, *map(len, contents)])
     whole = spilled(into, contents, f"{ends[-1]} bytes of {files} files")
     streams = [into.share(begin, end) for begin, end in pairwise((ends + whole.begin).tolist())]
     into.drop()  # the streams have their shares
     return streams
-
-
-def _in_order(table: pa.Table) -> _Held:
-    """Rows of streams, which lie by file, in memory."""
-    ids, table = table[ID].to_numpy(), table.drop_columns([ID])
-    return _Held(ids, np.arange(len(ids), dtype=np.int32), table, table_bytes(table) + ROW_BYTES * len(ids))
-
-
-def _without_id(columns: pa.Schema) -> pa.Schema:
-    return columns.remove(columns.get_field_index(ID))

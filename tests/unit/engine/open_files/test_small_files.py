@@ -243,12 +243,30 @@ def test_what_was_merged_on_local_disk_leaves_no_copy_there(tmp_path: Path, monk
         files.add(rows_of(first, [(NAMES[first % 5], 20, 5)]))
         files.release(tmp_path)
 
-    (whole,) = files._disk
+    (whole,) = files._sorted
     assert whole.tier == 3
     assert [file.stat().st_size for file in tmp_path.iterdir()] == [sum(stream.size for stream in whole.streams)]
     assert {name: len(text_of(rows)) for share in files.shares() for name, rows in share} == {
         name: 13 - (at == 4) for at, name in enumerate(NAMES)
     }
+
+
+def test_rows_that_pack_well_are_not_unpacked_all_at_once_when_a_state_goes_on(tmp_path: Path) -> None:
+    store, count = MemoryStore(), 4_000
+    values = StructColumns(pa.table({"text": ["x" * 2_000] * count, "texts": pa.nulls(count, pa.list_(pa.string()))}))
+    run = Run(np.arange(count), np.zeros(count, np.int64), values, STRUCT)
+    files, codes = SmallFiles(), np.arange(count, dtype=np.int32) % 5
+    files.add(rows_by_directory(mixed_batch([RoutedRun(run, codes, NAMES, None)]), 0, count))
+    size = files.bytes
+    assert size > count * 2_000
+
+    files = paused_and_resumed(files, tmp_path, store)
+    assert 0 < files.memory() < len(store.objects["state"]) < size // 100
+    files.release(tmp_path)
+    assert (files.memory(), files.bytes, len([*tmp_path.iterdir()])) == (0, size, 1)
+    assert [rows.table["text"].to_pylist() for share in files.shares() for _, rows in share] == [
+        ["x" * 2_000] * 800
+    ] * 5
 
 
 def test_rows_of_files_that_have_left_take_no_room_on_local_disk(tmp_path: Path) -> None:
@@ -275,7 +293,7 @@ def test_thousands_of_steps_make_few_tables() -> None:
 
 
 def test_a_few_rows_of_a_batch_do_not_keep_the_rest_of_it_in_memory() -> None:
-    batch = rows_of(0, [(NAMES[n % 5], n % 7, 5) for n in range(3_000)], "columns")
+    batch = rows_of(0, [(NAMES[n % 5], n % 7, 5) for n in range(30_000)], "columns")
     files = SmallFiles()
     files.add(batch.select(np.array([3])))
     held = files._held[0].table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -15,20 +14,13 @@ from kafka_s3.model.files import Reason
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME
 from tests.support.examples import examples
-from tests.support.in_bulk import take_in_bulk
 from tests.support.memory_world import ORDERS, START_MS, World
+
+pytestmark = pytest.mark.usefixtures("_either_way")
 
 MINUTE = 60_000
 DAY = 86_400_000
 STRUCT = {"type": "struct", "fields": [{"field": "n", "type": "int64"}, {"field": "d", "type": "string"}]}
-
-
-@pytest.fixture(scope="module", autouse=True, params=["file by file", "in bulk"])
-def _bulk(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "in bulk":
-            take_in_bulk(patch)
-        yield
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import fastavro
@@ -19,8 +19,9 @@ from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
 from tests.support.deaths import Died
 from tests.support.examples import examples
-from tests.support.in_bulk import take_in_bulk
 from tests.support.memory_world import ORDERS, START_MS, World, rows
+
+pytestmark = pytest.mark.usefixtures("_either_way")
 
 FORMATS = {
     "json": "io.confluent.connect.s3.format.json.JsonFormat",
@@ -41,14 +42,6 @@ FIELDS: dict[int | None, list[dict[str, Any]]] = {
 }
 ALIEN: list[dict[str, Any]] = [{"field": "n", "type": "string"}]
 """Fields that go with none of the versions."""
-
-
-@pytest.fixture(scope="module", autouse=True, params=["file by file", "in bulk"])
-def _bulk(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "in bulk":
-            take_in_bulk(patch)
-        yield
 
 
 def message(
