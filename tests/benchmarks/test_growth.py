@@ -6,6 +6,7 @@ are spread over directories. Nothing here asserts a time.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import time
@@ -19,9 +20,9 @@ import pyarrow as pa
 import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.connect.records.heap import keep_memory
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.process import give_memory_back, keep_memory
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.run.spark.task import COLLECT_AFTER
 from kafka_s3.run.wiring.pipeline import make_pipeline
@@ -146,8 +147,7 @@ def test_memory_stays_within_its_bound_however_many_directories_there_are(
     memory, costs, most, dead = 128 * MIB, list[float](), 0, 0
     made = [*batches(directories, bad_every)]
     gc.collect()
-    pa.default_memory_pool().release_unused()
-    give_memory_back()  # what the first turn needs shows then
+    ctypes.CDLL(None).malloc_trim(0)  # what the first turn needs shows then
     opened = list[float]()
     for _ in range(TURNS):
         opened.append(work_off(made, form, memory, close=None)[1] / DIRECTORY_RECORDS * 1e6)

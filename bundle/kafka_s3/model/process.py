@@ -1,43 +1,16 @@
-"""How does a process use its threads and its memory?
+"""How does a process use its threads?
 
 Threads begin with the context variables of the thread that made them, as tasks of asyncio do: Python's own begin with none, and the log's
-lines of a process with several sinks are to name the sink. Freed memory is kept for the next batch: by itself glibc gives much of it back
-at once, gets it again page by page, and never gives back what lies between blocks in use.
+lines of a process with several sinks are to name the sink.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from threading import Thread
-from typing import Final, TypeVar
-
-TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
-"""glibc's names of the options, from malloc.h."""
-KEPT_BYTES: Final = 16 << 20
-LARGEST_BYTES: Final = 32 << 20
-"""Larger blocks come from the system and go back to it; glibc takes no higher number."""
-
-
-def keep_memory() -> None:
-    """Lets this process keep up to `KEPT_BYTES` of freed memory, in one arena for all threads that begin from now on: what one of them
-    frees, the others take. Does nothing without glibc.
-    """
-    tune = getattr(ctypes.CDLL(None), "mallopt", None)
-    if tune is not None:
-        tune(TRIM_THRESHOLD, KEPT_BYTES)
-        tune(MMAP_THRESHOLD, LARGEST_BYTES)
-        tune(ARENA_MAX, 1)
-
-
-def give_memory_back() -> None:
-    """Gives all freed memory of this process back, also what lies between blocks in use. Does nothing without glibc."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
+from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -41,7 +41,7 @@ from kafka_s3.engine.open_files.uploads import FileUpload, upload_whole
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.process import ThreadPool, give_memory_back
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.tasks import Assignment, OpenState
 from kafka_s3.objects.format import CannotPause, Columnar, Format, Paused, SidecarObject, WithOffsets, can
 from kafka_s3.store.store import ObjectStore
@@ -356,7 +356,6 @@ def release_largest(several: Collection[OpenFiles], output: Output) -> None:
         total -= size
         if total <= budget // 2:
             break
-    give_memory_back()
 
 
 def detach_parts(several: Collection[OpenFiles], output: Output) -> None:

@@ -19,13 +19,13 @@ import numpy.typing as npt
 from confluent_kafka import KafkaError
 
 from kafka_s3.connect.config.librdkafka import RACK
+from kafka_s3.connect.records.heap import keep_memory
 from kafka_s3.kafka.clients import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import library
 from kafka_s3.kafka.reader.messages import BROKERS, check_library, note_fetch
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.process import keep_memory
 
 PRINCIPAL = b"kafka-s3"
 """For librdkafka's own book-keeping: the broker takes the caller's name from the signature."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_s3.model.process import keep_memory
+from kafka_s3.connect.records.heap import keep_memory
 
 NEEDED: Final = (
     "kafka_s3.run.spark.task", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",

@@ -1,0 +1,56 @@
+"""What does a worker keep of freed memory? All of it, up to a bound, for the next batch: Arrow's, NumPy's and librdkafka's alike.
+
+By itself glibc gives much of it back at once, gets it again page by page, and never gives back what lies between blocks in use; and Arrow
+has a heap of its own, of which the others get nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from mmap import PAGESIZE
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
+"""glibc's names of the options, from malloc.h."""
+KEPT_BYTES: Final = 128 << 20
+LARGEST_BYTES: Final = 32 << 20
+"""Larger blocks come from the system and go back to it; glibc takes no higher number."""
+
+
+def keep_memory() -> None:
+    """Lets this process keep up to `KEPT_BYTES` of freed memory, in one arena for Arrow and all threads that begin from now on: what one
+    of them frees, the others take. Does nothing without glibc.
+    """
+    global _clean_bytes
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tune is not None:
+        pa.set_memory_pool(pa.system_memory_pool())  # by itself Arrow keeps what it frees for itself
+        tune(TRIM_THRESHOLD, KEPT_BYTES)
+        tune(MMAP_THRESHOLD, LARGEST_BYTES)
+        tune(ARENA_MAX, 1)
+        _clean_bytes = _held_bytes()
+
+
+def give_memory_back() -> None:
+    """Gives all freed memory of this process back, also what lies between blocks in use, where the process has grown by more than
+    `KEPT_BYTES` since it last did. For moments when little is in use. Does nothing where
+    none is kept.
+    """
+    global _clean_bytes
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if _clean_bytes is not None and trim is not None and _held_bytes() - _clean_bytes > KEPT_BYTES:
+        trim(0)
+        _clean_bytes = _held_bytes()
+
+
+_clean_bytes: int | None = None
+"""What this process held when it last kept no freed memory; None: it keeps none on purpose."""
+
+
+def _held_bytes() -> int:
+    """The bytes of this process in memory that are of no file."""
+    _, resident, of_files, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return (int(resident) - int(of_files)) * PAGESIZE
