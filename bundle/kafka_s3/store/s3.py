@@ -383,9 +383,8 @@ def _address_of(client: Any, bucket: str) -> Address:
     try:
         client.head_object(Bucket=bucket, Key=ANY_KEY)
     except _Prepared as prepared:
-        prepared.__traceback__ = (
-            None  # a frame of botocore's keeps it, so it would keep all frames, and the part that waits in one
-        )
+        # a frame of botocore's keeps the exception, which would keep all frames, and the part that waits in one
+        prepared.__traceback__ = None
         return _taken_from(prepared.request)
     finally:
         client.meta.events.unregister("before-send.s3.HeadObject", stop)

@@ -18,6 +18,7 @@ TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
 KEPT_BYTES: Final = 128 << 20
 LARGEST_BYTES: Final = 32 << 20
 """Larger blocks come from the system and go back to it; glibc takes no higher number."""
+STATUS: Final = Path("/proc/self/statm")
 
 
 def keep_memory() -> None:
@@ -36,8 +37,7 @@ def keep_memory() -> None:
 
 def give_memory_back() -> None:
     """Gives all freed memory of this process back, also what lies between blocks in use, where the process has grown by more than
-    `KEPT_BYTES` since it last did. For moments when little is in use. Does nothing where
-    none is kept.
+    `KEPT_BYTES` since it last did. For moments when little is in use. Does nothing where none is kept, or the system does not say.
     """
     global _clean_bytes
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -51,6 +51,9 @@ _clean_bytes: int | None = None
 
 
 def _held_bytes() -> int:
-    """The bytes of this process in memory that are of no file."""
-    _, resident, of_files, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    """The bytes of this process in memory that are of no file; 0 where the system does not say."""
+    try:
+        _, resident, of_files, *_ = STATUS.read_text(encoding="ascii").split()
+    except OSError:
+        return 0
     return (int(resident) - int(of_files)) * PAGESIZE

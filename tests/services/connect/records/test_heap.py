@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from kafka_s3.connect.records import heap
 
 KEEPER = """
 import pyarrow as pa
@@ -39,3 +42,12 @@ def test_what_arrow_frees_is_kept_with_the_rest_and_given_back_once_it_is_much()
     assert pool == "system"
     assert int(few) == 0
     assert int(many) > 150
+
+
+def test_where_the_system_does_not_say_what_a_process_holds_its_tasks_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heap, "STATUS", tmp_path / "hidden")
+    monkeypatch.setattr(heap, "_clean_bytes", heap._held_bytes())
+    heap.give_memory_back()
+    assert heap._clean_bytes == 0
