@@ -7,31 +7,38 @@ has a heap of its own, of which the others get nothing.
 from __future__ import annotations
 
 import ctypes
+import os
 from mmap import PAGESIZE
 from pathlib import Path
 from typing import Final
-
-import pyarrow as pa
 
 TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
 """glibc's names of the options, from malloc.h."""
 KEPT_BYTES: Final = 128 << 20
 LARGEST_BYTES: Final = 32 << 20
 """Larger blocks come from the system and go back to it; glibc takes no higher number."""
+ARROW_HEAP: Final = "ARROW_DEFAULT_MEMORY_POOL"
+"""Arrow reads the variable once, when it first needs memory."""
 STATUS: Final = Path("/proc/self/statm")
 
 
 def keep_memory() -> None:
-    """Lets this process keep up to `KEPT_BYTES` of freed memory, in one arena for Arrow and all threads that begin from now on: what one
-    of them frees, the others take. Does nothing without glibc.
+    """Lets this process keep up to `KEPT_BYTES` of freed memory, in one arena for Arrow and all threads: what one of them frees, the others
+    take. Does nothing without glibc.
+
+    Is best called before a process imports Arrow: an arena of a thread from before, of which Arrow has some, stays, and so does what Arrow
+    itself has in its own heap. Called again, it counts what the process holds by now as in use.
     """
     global _clean_bytes
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
-        pa.set_memory_pool(pa.system_memory_pool())  # by itself Arrow keeps what it frees for itself
+        tune(ARENA_MAX, 1)
         tune(TRIM_THRESHOLD, KEPT_BYTES)
         tune(MMAP_THRESHOLD, LARGEST_BYTES)
-        tune(ARENA_MAX, 1)
+        os.environ.setdefault(ARROW_HEAP, "system")
+        import pyarrow as pa
+
+        pa.set_memory_pool(pa.system_memory_pool())  # where Arrow was there already, at least what Python asks it for
         _clean_bytes = _held_bytes()
 
 

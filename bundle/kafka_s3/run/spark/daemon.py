@@ -65,6 +65,7 @@ def without(module: str) -> Iterator[None]:
 
 def main() -> None:
     """Serves Spark until the executor ends."""
+    keep_memory()  # before Arrow has threads, whose arena would be their own
     gc.disable()  # among what is being imported there is none, and looking takes a quarter of the time
     for name in NEEDED:
         importlib.import_module(name)
@@ -73,7 +74,7 @@ def main() -> None:
     with contextlib.suppress(ImportError, OSError, AttributeError):
         importlib.import_module(READER)
     load_data()
-    keep_memory()  # before any worker has threads, whose arenas would be their own
+    keep_memory()  # what has been imported is in use
     serve = importlib.import_module("pyspark.daemon").manager
     gc.freeze()  # what all workers share is never garbage
     gc.enable()

@@ -34,8 +34,40 @@ heap.keep_memory()
 print(pa.default_memory_pool().backend_name, given_back(100), given_back(400))
 """
 
+DAEMON = """
+import ctypes, io, sys, threading
+from kafka_s3.run.spark import daemon
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the heap is not glibc's")
+assert "pyarrow" not in sys.modules
+daemon.keep_memory()
+import pyarrow as pa, pyarrow.parquet as pq
+
+rows = pa.table({"text": [str(n) for n in range(100_000)]})
+threads = [threading.Thread(target=pq.write_table, args=(rows, io.BytesIO())) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+libc.malloc_info(0, ctypes.c_void_p(libc.fdopen(1, b"w")))
+libc.fflush(None)
+others = [getattr(pa, f"{name}_memory_pool")() for name in pa.supported_memory_backends() if name != "system"]
+print("others", sum(pool.max_memory() for pool in others))
+"""
+
+
+of_glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the heap is not glibc's")
+
+
+@of_glibc
+def test_workers_of_a_daemon_have_one_arena_and_arrow_no_heap_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", DAEMON], capture_output=True, text=True, check=True)
+    assert done.stdout.count("<heap nr=") == 1
+    assert done.stdout.endswith("others 0\n")
+
+
+@of_glibc
 def test_what_arrow_frees_is_kept_with_the_rest_and_given_back_once_it_is_much() -> None:
     done = subprocess.run([sys.executable, "-c", KEEPER], capture_output=True, text=True, check=True)
     pool, few, many = done.stdout.split()
