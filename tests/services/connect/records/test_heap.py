@@ -35,25 +35,27 @@ print(pa.default_memory_pool().backend_name, given_back(100), given_back(400))
 """
 
 DAEMON = """
-import ctypes, io, sys, threading
+import ctypes, io, sys, threading, types
 from kafka_s3.run.spark import daemon
 
-assert "pyarrow" not in sys.modules
-daemon.keep_memory()
-import pyarrow as pa, pyarrow.parquet as pq
+def serve():
+    import pyarrow as pa, pyarrow.parquet as pq
 
-rows = pa.table({"text": [str(n) for n in range(100_000)]})
-threads = [threading.Thread(target=pq.write_table, args=(rows, io.BytesIO())) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-libc = ctypes.CDLL(None)
-libc.fdopen.restype = ctypes.c_void_p
-libc.malloc_info(0, ctypes.c_void_p(libc.fdopen(1, b"w")))
-libc.fflush(None)
-others = [getattr(pa, f"{name}_memory_pool")() for name in pa.supported_memory_backends() if name != "system"]
-print("others", sum(pool.max_memory() for pool in others))
+    rows = pa.table({"text": [str(n) for n in range(100_000)]})
+    threads = [threading.Thread(target=pq.write_table, args=(rows, io.BytesIO())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    libc = ctypes.CDLL(None)
+    libc.fdopen.restype = ctypes.c_void_p
+    libc.malloc_info(0, ctypes.c_void_p(libc.fdopen(1, b"w")))
+    libc.fflush(None)
+    others = [getattr(pa, f"{name}_memory_pool")() for name in pa.supported_memory_backends() if name != "system"]
+    print("others", sum(pool.max_memory() for pool in others))
+
+sys.modules["pyspark.daemon"] = types.SimpleNamespace(manager=serve)
+daemon.main()
 """
 
 
