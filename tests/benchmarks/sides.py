@@ -132,7 +132,7 @@ def _read_by_task(
 ) -> Iterator[Any]:
     from kafka_s3.kafka.reader.reader import RangeReader
     from kafka_s3.model.offsets import OffsetRange, TopicPartition
-    from kafka_s3.run.spark.task import forget_archives
+    from kafka_s3.run.spark.unneeded import forget_archives
 
     for batch in numbers:
         ranges = [

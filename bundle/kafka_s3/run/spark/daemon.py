@@ -10,17 +10,16 @@ import contextlib
 import gc
 import importlib
 import os
-import sys
-from collections.abc import Iterator
 from typing import Final
 
 from kafka_s3.connect.records.heap import keep_memory
+from kafka_s3.run.spark.unneeded import forget_archives, release_code, without
 
 NEEDED: Final = (
-    "kafka_s3.run.spark.task", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",
+    "kafka_s3.run.spark.reader_choice", "kafka_s3.run.spark.task", "pyarrow.parquet", "numpy.ma", "kafka_s3.connect.converters.json_loops",
     "kafka_s3.connect.converters.avro_loops", "kafka_s3.connect.records.loops", "pyspark.worker",
 )  # fmt: skip
-"""Loops are compiled when they are imported."""
+"""Loops are compiled when they are imported, and look for numpy's masked arrays when they are first called."""
 READER: Final = "kafka_s3.kafka.reader.reader"
 """It compiles its loops when it is imported. Where it cannot be (the trial of `kafka.reader=auto` logs why), Spark reads."""
 REGISTRY: Final = "kafka_s3.connect.registry.client"
@@ -46,23 +45,6 @@ def load_data() -> None:
         array([0])
 
 
-@contextlib.contextmanager
-def without(module: str) -> Iterator[None]:
-    """As if a module, which nobody has imported yet, were not installed."""
-
-    class Absent:
-        @staticmethod
-        def find_spec(name: str, *_: object) -> None:
-            if name == module:
-                raise ModuleNotFoundError(name=module)
-
-    sys.meta_path.insert(0, Absent)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(Absent)
-
-
 def main() -> None:
     """Serves Spark until the executor ends."""
     keep_memory()  # before Arrow has threads, whose arena would be their own
@@ -74,8 +56,10 @@ def main() -> None:
     with contextlib.suppress(ImportError, OSError, AttributeError):
         importlib.import_module(READER)
     load_data()
-    keep_memory()  # what has been imported is in use
     serve = importlib.import_module("pyspark.daemon").manager
+    forget_archives()
+    release_code()
+    keep_memory()  # what has been imported is in use
     gc.freeze()  # what all workers share is never garbage
     gc.enable()
     serve()

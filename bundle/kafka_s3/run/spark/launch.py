@@ -1,7 +1,5 @@
-"""How does a configuration become a running sink on Spark, who reads its records, and what does Spark do for Delta tables?
+"""How does a configuration become a running sink on Spark, and what does Spark do for Delta tables?
 
-Its tasks by themselves, or Spark's Kafka source: decided once, with the first ranges to be read. An outage decides nothing: brokers that
-answer nobody say nothing about who has a way to them. The round ends then as in any outage, and the next one tries again.
 Spark gives tables names and writes those that delta-rs cannot write, by calls that Spark Connect has too; where it knows no Delta, errors
 say so. How far it is with a round comes from its status tracker, or from Spark Connect's own reports: a task reads a topic-partition, so
 a round of few of them moves in large steps.
@@ -16,11 +14,10 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from threading import Event, Lock
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, ParseException
@@ -34,12 +31,9 @@ from kafka_s3.engine.task.table_guard.columns import TableColumns, read_columns
 from kafka_s3.followers.delta.copying import Append, SparkState, Values
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.plain_reader import PlainReader
-from kafka_s3.kafka.reader.reach import check_reach
 from kafka_s3.model.errors import (
     ConfigError,
-    KafkaUnavailable,
     Problem,
-    SourceError,
     TableError,
     TableRefused,
     TableUnavailable,
@@ -47,10 +41,10 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import run_in_daemon, start_daemon
 from kafka_s3.model.protocols import Brokers, Observer
-from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, reports_of
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.model.timing import now_ms
-from kafka_s3.run.spark.failures import SHOWN, SPARK_ERRORS, python_reason
-from kafka_s3.run.spark.report_form import outcome_of, outcome_text
+from kafka_s3.run.spark.failures import SHOWN, SPARK_ERRORS
+from kafka_s3.run.spark.reader_choice import Decided, KafkaReader, ReaderChoice, Trial
 from kafka_s3.run.spark.session import SessionTurns, spark_session
 from kafka_s3.run.spark.source import (
     DriverSource,
@@ -61,7 +55,6 @@ from kafka_s3.run.spark.source import (
     kafka_classes,
     reading_properties,
 )
-from kafka_s3.run.spark.task import texts_by_numbers
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import task_plan
@@ -400,9 +393,7 @@ def _beside(look: Callable[[], None]) -> Iterator[None]:
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Decided = Callable[[str, str], None]
 MakeStates = Callable[[Settings, "SparkSession"], "StateTables"]
-REACHED: Final = "{}"
 
 
 def sink_on_spark(
@@ -525,96 +516,3 @@ def slots_of(spark: SparkSession) -> int:
     """How many tasks a session runs at a time; Spark Connect does not say, and then it is `tasks.max` that counts."""
     context = getattr(spark, "_sc", None)
     return sys.maxsize if context is None else int(context.defaultParallelism)
-
-
-class ReaderChoice:
-    """Finds the reader by trial, once: `check` raises as `Trial.check`. `decided` is called with the choice and the reason."""
-
-    def __init__(
-        self,
-        tasks: ReadRanges,
-        by_spark: ReadRanges,
-        *,
-        check: Callable[[TopicPartition], None],
-        brokers: Brokers,
-        decided: Decided,
-    ) -> None:
-        self._tasks = tasks
-        self._by_spark = by_spark
-        self._check = check
-        self._brokers = brokers
-        self._decided = decided
-        self._chosen: ReadRanges | None = None
-        self._lock = Lock()
-
-    def choose(self, topic_partition: TopicPartition) -> ReadRanges:
-        """The reader. Raises KafkaUnavailable, with nothing decided, where the brokers answer the driver no more than the tasks."""
-        with self._lock:
-            if self._chosen is None:
-                self._chosen = self._try(topic_partition)
-        return self._chosen
-
-    def _try(self, topic_partition: TopicPartition) -> ReadRanges:
-        failure = self._failure(topic_partition)
-        if isinstance(failure, KafkaUnavailable):
-            self._check_driver(topic_partition, failure)
-            failure = self._failure(topic_partition)  # it may have been over by the time that the driver asked
-        if failure is None:
-            self._decided(
-                f"kafka.reader={KafkaReader.TASKS}", f"a Spark task read {topic_partition} from Kafka directly."
-            )
-            return self._tasks
-        self._decided(
-            f"kafka.reader={KafkaReader.SPARK}",
-            f"the tasks cannot read for themselves: {str(failure).rstrip('.')}. If that is over, start again, or set kafka.reader=tasks.",
-        )
-        return self._by_spark
-
-    def _failure(self, topic_partition: TopicPartition) -> SourceError | None:
-        try:
-            self._check(topic_partition)
-        except SourceError as error:
-            return error
-        return None
-
-    def _check_driver(self, topic_partition: TopicPartition, failure: KafkaUnavailable) -> None:
-        """Raises KafkaUnavailable where the topic-partition's leader does not answer the driver either."""
-        try:
-            answered = topic_partition in self._brokers.heads([topic_partition])
-        except KafkaUnavailable:
-            answered = False
-        if not answered:
-            raise KafkaUnavailable(f"Who reads (kafka.reader=auto) is not decided while Kafka is away: {failure}")
-
-
-class KafkaReader(StrEnum):
-    """The values of `kafka.reader`."""
-
-    AUTO = "auto"
-    TASKS = "tasks"
-    SPARK = "spark"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """How a task finds out whether tasks can read for themselves. `properties` are the consumer's, by their Java names."""
-
-    bootstrap_servers: str
-    properties: Mapping[str, str] = field(repr=False)
-
-    def check(self, spark: SparkSession, topic_partition: TopicPartition) -> None:
-        """Tries it in one task. Raises KafkaUnavailable where the brokers did not answer it, SourceError where it cannot read."""
-        try:
-            (answer,) = texts_by_numbers(spark, 1, partial(self.run, topic_partition))
-        except SPARK_ERRORS as error:
-            raise SourceError(f"the trial failed in Spark: {python_reason(error)}") from error
-        if answer != REACHED:
-            reports_of([outcome_of(answer)])
-
-    def run(self, topic_partition: TopicPartition, _: Iterable[int]) -> Iterator[str]:
-        """The task's failure, or that there is none."""
-        try:
-            check_reach(self.bootstrap_servers, self.properties, topic_partition)
-            yield REACHED
-        except SourceError as error:
-            yield outcome_text(TaskFailure(topic_partition, error))

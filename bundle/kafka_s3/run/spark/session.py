@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from kafka_s3.model.process import run_in_thread, start_daemon
 from kafka_s3.run.spark.class_archive import Duty, joined, spark_classes
 from kafka_s3.run.spark.daemon import REGISTRY, WORKERS_FOR
+from kafka_s3.run.spark.unneeded import leave_testing_bare, release_code
 
 NOISE: Final = (
     "Picked up J", "Using incubator modules", "Using Spark's default log4j profile", "Setting default log level to",
@@ -179,6 +180,8 @@ def begun_jvm(*, name: str, cores: str = "*", duty: Duty = Duty.QUERIES) -> Iter
         return
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
 
+    leave_testing_bare()
+    release_code()
     jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores, duty)) if _made_before(duty) else None)
     try:
         yield jvm

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -20,7 +19,6 @@ from itertools import pairwise
 from operator import itemgetter
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final, TypeVar
-from zipimport import zipimporter
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +32,7 @@ from kafka_s3.model.process import start_daemon
 from kafka_s3.model.tasks import Assignment, Fetched, TaskFailure, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.failures import AFTER_DEATH
 from kafka_s3.run.spark.report_form import outcome_text
+from kafka_s3.run.spark.unneeded import forget_archives
 from kafka_s3.run.wiring.pipeline import TaskPlan
 from kafka_s3.store.s3 import S3Store
 
@@ -294,13 +293,3 @@ def tools(plan: TaskPlan) -> tuple[Pipeline, S3Store]:
     made = plan.make_tools()
     gc.freeze()  # Spark's worker collects garbage after every task: not over all modules each time, a tenth of a second
     return made
-
-
-def forget_archives() -> None:
-    """Spark's worker drops import caches before every task, and Python then reads the directory of each zip file on its path again.
-
-    That takes as long as 100,000 records. Finders that are not there are not asked; an import that needs one makes it again.
-    """
-    for path, finder in list(sys.path_importer_cache.items()):
-        if isinstance(finder, zipimporter):
-            del sys.path_importer_cache[path]

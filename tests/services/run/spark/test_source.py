@@ -19,7 +19,8 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.run.spark.launch import ReaderChoice, SparkEngine, Trial
+from kafka_s3.run.spark.launch import SparkEngine
+from kafka_s3.run.spark.reader_choice import ReaderChoice, Trial
 from kafka_s3.run.spark.source import TASKS_AT_LEAST, ReadRanges, SparkSource, TasksSource, shares
 from kafka_s3.run.wiring.pipeline import task_plan
 from kafka_s3.testing.services.process import free_ports

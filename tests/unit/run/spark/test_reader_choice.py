@@ -11,7 +11,7 @@ from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.model.tasks import Assignment, TaskOutcome
-from kafka_s3.run.spark.launch import ReaderChoice
+from kafka_s3.run.spark.reader_choice import ReaderChoice
 from kafka_s3.run.spark.source import ReadRanges
 from tests.support.memory_world import ORDERS, World
 
