@@ -19,6 +19,8 @@ OF_TESTS: Final = ("pandas", "grpc", "grpc_status", "google")
 MAPPINGS: Final = Path("/proc/self/smaps")
 OWN_PAGES: Final = ("Anonymous:", "Swap:")
 """Fields of a mapping: what it has that is not in its file, such as addresses filled in by the linker."""
+LAST: Final = ["0-0", "---p"]
+"""The head of a mapping behind the last one."""
 DONTNEED: Final = 4
 """madvise's advice by that name, from mman.h."""
 
@@ -62,24 +64,24 @@ def release_code() -> None:
     Is for the time between loading and forking, when no other thread changes what is mapped. Does nothing where the system does not say
     what is.
     """
-    advise = getattr(ctypes.CDLL(None), "madvise", None)
-    if advise is None or not MAPPINGS.is_file():
+    try:
+        lines = MAPPINGS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
         return
-    for start, end in _only_read(MAPPINGS.read_text(encoding="utf-8", errors="replace").splitlines()):
+    advise = ctypes.CDLL(None).madvise
+    for start, end in _only_read(lines):
         advise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), DONTNEED)
 
 
 def _only_read(lines: list[str]) -> Iterator[tuple[int, int]]:
     """The mappings of files that are as their files are: not writable, and with no page of their own."""
     mapping, own = None, dict[str, str]()
-    for first, *rest in (*map(str.split, lines), ["0-0", "---p"]):
+    for first, *rest in (*map(str.split, lines), LAST):
         if first in OWN_PAGES:
             own[first] = rest[0]
-        elif not first.endswith(
-            ":"
-        ):  # the head of the next: its addresses, permissions, offset, device, inode and path
+        elif not first.endswith(":"):  # the head of the next
             if mapping is not None and own == dict.fromkeys(OWN_PAGES, "0"):
                 yield mapping
             start, _, end = first.partition("-")
-            is_file = len(rest) > 4 and rest[4].startswith("/")
+            is_file = len(rest) > 4 and rest[4].startswith("/")  # behind permissions, offset, device and inode
             mapping, own = (int(start, 16), int(end, 16)) if is_file and "w" not in rest[0] else None, {}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_s3.run.spark import unneeded
 from kafka_s3.run.spark.daemon import WORKERS_FOR
-from kafka_s3.run.spark.unneeded import MAPPINGS
 
 DRIVER = """
 import sys
@@ -52,7 +52,7 @@ sys.modules["pyspark.daemon"] = types.SimpleNamespace(manager=serve)
 daemon.main()
 """
 
-of_linux = pytest.mark.skipif(not MAPPINGS.is_file(), reason="the system does not say what a process holds")
+of_linux = pytest.mark.skipif(not unneeded.MAPPINGS.is_file(), reason="the system does not say what a process holds")
 
 
 def output(program: str, *arguments: str) -> str:
@@ -76,3 +76,11 @@ def test_a_worker_begins_with_all_its_modules_and_without_the_code_that_loaded_t
     read, loaded, of_files_kb = output(WORKER, str(archive)).split()
     assert (read, loaded) == ("[]", "[]")
     assert int(of_files_kb) < 40 << 10
+
+
+def test_where_the_system_does_not_say_what_is_mapped_nothing_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unneeded, "MAPPINGS", tmp_path / "hidden")
+    monkeypatch.setattr(unneeded.ctypes, "CDLL", None)
+    unneeded.release_code()
