@@ -11,8 +11,9 @@ import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from zipimport import zipimporter
 
 OF_TESTS: Final = ("pandas", "grpc", "grpc_status", "google")
@@ -27,19 +28,22 @@ DONTNEED: Final = 4
 
 @contextmanager
 def without(*modules: str) -> Iterator[None]:
-    """As if modules, which nobody has imported yet, were not installed."""
+    """As if modules, those which nobody has imported yet, were not installed: neither imported nor found."""
+    finders = sys.meta_path.copy()
 
-    class Absent:
+    class Others:
         @staticmethod
-        def find_spec(name: str, *_: object) -> None:
+        def find_spec(name: str, *where: Any) -> ModuleSpec | None:
             if name in modules:
-                raise ModuleNotFoundError(name=name)
+                return None
+            return next(filter(None, (finder.find_spec(name, *where) for finder in finders)), None)
 
-    sys.meta_path.insert(0, Absent)
+    sys.meta_path[:] = [Others]
     try:
         yield
     finally:
-        sys.meta_path.remove(Absent)
+        place = sys.meta_path.index(Others)  # what was imported may have brought finders of its own
+        sys.meta_path[place : place + 1] = finders
 
 
 def leave_testing_bare() -> None:
