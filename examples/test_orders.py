@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from chispa import assert_df_equality
 
 from kafka_s3 import read_config
-from kafka_s3.testing.records import Record
+from kafka_s3_testing.records import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.sink_run import RunSink
+    from kafka_s3_testing.sink_run import RunSink
 
 CONFIG = read_config(Path(__file__).parent / "orders.json").texts
 

@@ -16,7 +16,7 @@ from kafka_s3 import read_config
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_s3.testing.sink_run import RunSink
+    from kafka_s3_testing.sink_run import RunSink
 
 CONFIG = read_config(Path(__file__).parent / "orders-table.json").texts
 

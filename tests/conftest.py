@@ -30,7 +30,7 @@ for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOI
 time.tzset()
 
 pytest_plugins = [
-    "kafka_s3.testing.plugin"
+    "kafka_s3_testing.plugin"
 ]  # as users have it from the wheel; named, for a checkout need not be installed anew
 
 # No test fails because the machine is busy, hence no deadline.

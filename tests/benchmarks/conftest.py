@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.support import running_broker, running_objects
 
 

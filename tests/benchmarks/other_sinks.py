@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.measuring import Cost
 from tests.benchmarks.support import BUCKET
 from tests.benchmarks.topics import FIELDS

@@ -50,8 +50,8 @@ from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.state import states_on_spark
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.support import BUCKET, running_objects
 from tests.support.memory_world import settings_of
 from tests.support.state_world import STATE

@@ -15,7 +15,7 @@ import boto3
 import psutil
 from confluent_kafka import Producer
 
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.support import BUCKET
 from tests.benchmarks.topics import value
 from tests.support.configurations import BASE, STATE

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_s3.run.java.cache import LocalServiceError
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3, ServerProgram
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3, ServerProgram
 from tests.support.certificates import own_certificate
 
 QUICK = os.environ.get("KAFKA_S3_BENCH_QUICK") == "1"

@@ -21,7 +21,7 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.log_tables import STEP_ENTRIES, LogTables
 from kafka_s3.model.timing import now_ms
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.process import free_ports
+from kafka_s3_testing.services.process import free_ports
 from tests.support.big_log import big_log
 from tests.support.browser import Browser, chromium, served
 from tests.support.s3_servers import strict_engine
@@ -58,7 +58,7 @@ EVERYTHING = "range=everything&refresh=off"
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     """Such a log with its tables on an S3 server, whose bucket is a folder; `KAFKA_S3_BIG_LOG` names a server that has one already."""
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
     if given := os.environ.get("KAFKA_S3_BIG_LOG"):
         yield given

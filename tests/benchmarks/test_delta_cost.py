@@ -22,8 +22,8 @@ from kafka_s3.followers.delta.planner import Commit, TableFile
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.delta import delta_tables
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.benchmarks.measuring import cost_of, spread
 from tests.benchmarks.paths import CONFLUENT, CONNECT, OURS, SINK
 from tests.benchmarks.sides import Request, Side
@@ -33,7 +33,7 @@ from tests.support.configurations import BASE
 
 if TYPE_CHECKING:
     from kafka_s3.engine.loop.sink import Sink
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 

@@ -30,8 +30,8 @@ from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import Body
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.found import check_all_there, objects_of
 from tests.benchmarks.paths import CONNECT, OURS, SINK, Route, routes
 from tests.benchmarks.sides import Request, Side

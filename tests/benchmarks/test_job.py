@@ -20,8 +20,8 @@ from kafka_s3.run.spark.class_archive import Duty
 from kafka_s3.run.spark.session import end_session_and_jvm, for_workers, local_session
 from kafka_s3.run.spark.source import TasksSource
 from kafka_s3.run.wiring.pipeline import task_plan
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.steady_traffic import configuration
 from tests.benchmarks.support import QUICK, new_topic
 from tests.benchmarks.topics import produce_json

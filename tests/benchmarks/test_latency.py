@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.steady_traffic import RunningSink, Traffic, configuration
 from tests.benchmarks.support import BUCKET, PARTITIONS, new_topic
 from tests.benchmarks.topics import produce_json

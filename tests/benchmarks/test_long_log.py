@@ -19,9 +19,9 @@ from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.memory import MemoryKafka
-from kafka_s3.testing.services.process import free_ports
-from kafka_s3.testing.services.s3 import REGION, EmbeddedS3
+from kafka_s3_testing.services.memory import MemoryKafka
+from kafka_s3_testing.services.process import free_ports
+from kafka_s3_testing.services.s3 import REGION, EmbeddedS3
 from tests.benchmarks.test_dashboard import PAINTED, memory, painted
 from tests.support.browser import chromium, served
 from tests.support.long_log import PATHS, long_log

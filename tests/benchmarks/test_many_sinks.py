@@ -14,8 +14,8 @@ from kafka_s3.engine.control.status import SinkState
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.bucket import named_folder
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.process import free_ports
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.process import free_ports
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.browser import chromium, served
 from tests.support.fleet import fleet_objects
 from tests.support.s3_servers import strict_engine

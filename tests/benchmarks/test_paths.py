@@ -22,8 +22,8 @@ import pytest
 
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 from tests.benchmarks.found import check_all_there, files_of, objects_of
 from tests.benchmarks.measuring import Cost, PeakMemory, spread
 from tests.benchmarks.paths import NOOP, OURS, PLAIN_SPARK, READ_ONLY, SINK, SPARK, TASKS, Route, routes

@@ -21,8 +21,8 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.found import check_all_there, ids_of, objects_of
 from tests.benchmarks.measuring import Cost
 from tests.benchmarks.other_sinks import BYTES, FILE, GZIP, PARQUET, PEERS, SMALL, Job, Peer

@@ -18,8 +18,8 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from tests.benchmarks.measuring import Cost
 from tests.benchmarks.paths import CONFLUENT, CONNECT, OURS, READ_ONLY, SINK
 from tests.benchmarks.sides import Request, Side

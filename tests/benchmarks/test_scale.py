@@ -14,8 +14,8 @@ import pytest
 from kafka_s3.engine.log.fold import checkpoint_json
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_testing.faults import FaultyStore
 from tests.benchmarks.many_partitions import ManyPartitions
 from tests.support.memory_world import START_MS, settings_of
 

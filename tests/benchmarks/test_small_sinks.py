@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.steady_traffic import MB, Traffic, configuration
 from tests.benchmarks.support import QUICK, new_topic, running_objects
 from tests.support.sink_process import SinkProcess

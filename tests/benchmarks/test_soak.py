@@ -16,8 +16,8 @@ from statistics import mean
 
 import pytest
 
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.benchmarks.hostile_traffic import TENANTS, HostileTraffic
 from tests.benchmarks.plot import Panel, svg
 from tests.benchmarks.steady_traffic import RunningSink, Sample, Traffic, configuration

@@ -30,9 +30,9 @@ from kafka_s3.objects.block_gzip_form import position_in_bucket
 from kafka_s3.run.wiring.conversion import transform_chain
 from kafka_s3.run.wiring.pipeline import block_names, make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.faults import Fault, FaultyStore
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.conformance import vectors
 
 START_MS = 1705312800000

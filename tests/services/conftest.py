@@ -1,4 +1,4 @@
-"""Services that tests share: those of the plugin that users test with (`kafka_s3.testing.plugin`), by shorter names."""
+"""Services that tests share: those of the plugin that users test with (`kafka_s3_testing.plugin`), by shorter names."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
     from tests.support.surroundings import Surroundings
 
 

@@ -27,7 +27,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-from kafka_s3.testing.services.process import free_ports
+from kafka_s3_testing.services.process import free_ports
 from tests.support.repository import ROOT
 
 SHOTS = ROOT / "artifacts" / "dashboard"

@@ -37,6 +37,8 @@ ROOT: Final = Path(__file__).parents[2]
 TREES: Final = {"bundle": "", "dashboard": "dashboard.", "jobs": "jobs."}
 """The folders with the product's modules, and what stands before a module's name to make it unique."""
 TABLE: Final = "pyproject.toml"
+TESTING: Final = "bundle/pyproject.toml"
+"""The second distribution, `kafka-s3-testing`; in the table it counts as an extra of that name."""
 CALLED: Final = re.compile("import_module|__import__")
 """Imports that are calls, and so may be anywhere in an expression."""
 Tree: TypeAlias = Mapping[str, str]
@@ -103,14 +105,18 @@ def main() -> int:
 
 def read_tree() -> Tree:
     """The repository's own."""
-    paths = [ROOT / TABLE, *(path for folder in TREES for path in sorted((ROOT / folder).rglob("*.py")))]
+    paths = [
+        ROOT / TABLE,
+        ROOT / TESTING,
+        *(path for folder in TREES for path in sorted((ROOT / folder).rglob("*.py"))),
+    ]
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def breaches(tree: Tree) -> list[str]:
     """Every import in a tree that the tree's own table does not allow, as `file:line why`."""
     modules = tuple(modules_of(tree))
-    project, by_name = _project(tree[TABLE], modules), {module.name: module for module in modules}
+    project, by_name = _project(tree[TABLE], tree[TESTING], modules), {module.name: module for module in modules}
     found = [f"{name}: has no line in tool.contracts" for name in sorted(_without_line(project.contracts, modules))]
     edges, tops = {}, defaultdict[str, set[str]](set)
     for module in modules:
@@ -122,8 +128,8 @@ def breaches(tree: Tree) -> list[str]:
 
 
 @cache
-def _project(table: str, modules: tuple[Module, ...]) -> Project:
-    return Project(contracts_of(table), {module.imported_as: module for module in modules})
+def _project(table: str, testing: str, modules: tuple[Module, ...]) -> Project:
+    return Project(contracts_of(table, testing), {module.imported_as: module for module in modules})
 
 
 @cache
@@ -139,11 +145,13 @@ def _imports(project: Project, module: Module, text: str) -> Imports:
     return Imports(tuple(refused), frozenset(targets))
 
 
-def contracts_of(text: str) -> Contracts:
-    """The table of a tree's pyproject.toml."""
+def contracts_of(text: str, testing: str) -> Contracts:
+    """Return the table of a tree's pyproject.toml; `testing` is the text of the second distribution's."""
     content: dict[str, Any] = tomllib.loads(text)
     project, table = content["project"], content["tool"]["contracts"]
     named = {"": project["dependencies"], **project["optional-dependencies"]}
+    testing_project = tomllib.loads(testing)["project"]
+    named[testing_project["name"]] = testing_project["dependencies"]
     libraries = {extra: _importable(texts) for extra, texts in named.items()}
     lines = {name: number for number, names in enumerate(table["layers"]) for name in names}
     return Contracts(lines, table["only"], table["extras"], libraries)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_s3.store.faults import Fault, Moment, raising
+from kafka_s3_testing.faults import Fault, Moment, raising
 
 
 class Died(BaseException):

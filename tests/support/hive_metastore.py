@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from kafka_s3.run.java.jars import pyspark_jars
 from kafka_s3.run.java.java import find_java
-from kafka_s3.testing.services.process import HOST, ServerProcess, free_ports
+from kafka_s3_testing.services.process import HOST, ServerProcess, free_ports
 
 MAIN = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 OPENED = [f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "net")]

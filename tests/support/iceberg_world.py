@@ -16,11 +16,11 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.iceberg import catalog_of
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectStore
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.faults import Fault, FaultyStore
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 from tests.support.observers import Warnings
 

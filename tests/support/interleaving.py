@@ -13,7 +13,7 @@ from threading import Semaphore, Thread
 from typing import TYPE_CHECKING
 
 from kafka_s3.model.errors import SinkError, StorageUnavailable
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, Verb
 from tests.support.deaths import Died
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.faults import Fault, FaultyStore
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.configurations import STATE
 
 START_MS = 1_705_312_800_000  # 2024-01-15T10:00:00Z

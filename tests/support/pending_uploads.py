@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.store import ListedUpload, ObjectStore
+from kafka_s3_testing.faults import Fault, FaultyStore
 from tests.support.memory_world import START_MS
 
 DAY_MS = 86_400_000

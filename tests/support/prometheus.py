@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kafka_s3.testing.services.process import HOST, ServerProcess, free_ports
+from kafka_s3_testing.services.process import HOST, ServerProcess, free_ports
 from tests.support.metrics import EXAMPLES
 from tests.support.waiting import eventually
 

@@ -1,4 +1,4 @@
-"""Can this commit be released? Builds sdist and wheel twice, compares them byte by byte, and looks at what is in them.
+"""Release check: build sdist and wheel of both distributions twice, compare them byte by byte, and look at what is in them.
 
     python -m tests.support.release [FOLDER]        # as `make release` does; FOLDER is dist/ by default
 
@@ -26,6 +26,8 @@ from tests.support.repository import ROOT
 
 SHARED: Final = "share/kafka-s3/"
 """Where the wheel puts the dashboard and the examples."""
+PROJECTS: Final = {"kafka_s3": ".", "kafka_s3_testing": "bundle"}
+"""Package of each distribution, and the folder of its pyproject.toml."""
 GENERATED: Final = {"PKG-INFO", "setup.cfg"}
 """What the build adds to an sdist, beside the egg-info."""
 
@@ -48,20 +50,21 @@ def main(words: Sequence[str]) -> int:
 
 
 def build(folder: Path) -> list[Path]:
-    """An sdist and a wheel of what is committed, in a folder of its own."""
+    """Build sdist and wheel of each distribution from what is committed, in `folder`; return the files, sorted."""
     sources, epoch = export(folder / "sources")
-    made = folder / "dist"
+    target = folder / "dist"
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "TZ": "UTC"}
-    builder = [sys.executable, "-m", "build", "--no-isolation", "--outdir", made]
-    run([*builder, "--sdist", sources], environment)
-    (sdist,) = made.glob("*.tar.gz")
-    rewrite(sdist, epoch)
-    unpacked = folder / "unpacked"
-    with tarfile.open(sdist) as archive:
-        archive.extractall(unpacked, filter="data")
-    (sources,) = unpacked.iterdir()
-    run([*builder, "--wheel", sources], environment)
-    return sorted(made.iterdir())
+    builder = [sys.executable, "-m", "build", "--no-isolation", "--outdir", target]
+    for package, project in PROJECTS.items():
+        run([*builder, "--sdist", sources / project], environment)
+        (sdist,) = target.glob(f"{package}-*.tar.gz")
+        rewrite(sdist, epoch)
+        unpacked = folder / "unpacked" / package
+        with tarfile.open(sdist) as archive:
+            archive.extractall(unpacked, filter="data")
+        (root,) = unpacked.iterdir()
+        run([*builder, "--wheel", root], environment)
+    return sorted(target.iterdir())
 
 
 def export(folder: Path) -> tuple[Path, int]:
@@ -105,17 +108,19 @@ def differences(first: Sequence[Path], second: Sequence[Path]) -> list[str]:
 def wrong_content(files: Sequence[Path]) -> list[str]:
     """What is in the files and should not be, or is not and should: a wheel is the package, the dashboard and the examples, no test."""
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    package = {path.removeprefix("bundle/") for path in tracked if path.startswith("bundle/kafka_s3/")}
     found = []
     for file in files:
-        names = contents(file)
+        names, package = contents(file), file.name.partition("-")[0]
+        modules = {path for path in tracked if path.startswith(f"bundle/{package}/")}
         if file.suffix == ".whl":
-            wanted, extra = package, names - package
-            strange = {name for name in extra if SHARED not in name and ".dist-info/" not in name}
+            wanted = {path.removeprefix("bundle/") for path in modules}
+            strange = {name for name in names - wanted if SHARED not in name and ".dist-info/" not in name}
         else:
+            prefix = "" if PROJECTS[package] == "." else f"{PROJECTS[package]}/"
             names = {name.partition("/")[2] for name in names}
-            wanted = {path for path in tracked if path.startswith("bundle/kafka_s3/")}
-            strange = {name for name in names - {*tracked} - GENERATED if ".egg-info/" not in name}
+            wanted = {path.removeprefix(prefix) for path in modules}
+            own = {path.removeprefix(prefix) for path in tracked if path.startswith(prefix)}
+            strange = {name for name in names - own - GENERATED if ".egg-info/" not in name}
         strange |= {name for name in names if name.startswith("tests/") or "/tests/" in name or "/test_" in name}
         found += [f"{file.name}: {name} should not be in it" for name in sorted(strange)]
         found += [f"{file.name}: {name} is missing" for name in sorted(wanted - names)]

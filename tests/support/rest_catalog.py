@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from kafka_s3.run.java.jars import pyspark_jars, resolve
 from kafka_s3.run.java.java import find_java
-from kafka_s3.testing.services.process import ServerProcess, free_ports
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.services.process import ServerProcess, free_ports
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 ICEBERG = "1.10.1"
 JARS = (

@@ -11,7 +11,7 @@ from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.ops.restore.plan import ORIGIN
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.deaths import Died
 
 NOW_MS = 1_800_000_000_000

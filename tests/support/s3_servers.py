@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from kafka_s3.run.java.cache import LocalServiceError
-from kafka_s3.testing.services.s3 import ServerProgram, versitygw
+from kafka_s3_testing.services.s3 import ServerProgram, versitygw
 
 
 @cache

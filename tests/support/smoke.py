@@ -4,6 +4,7 @@
     python -m tests.support.smoke --matrix WHEEL [PYTHON...]    # as `make matrix` does: each Python with each Spark
 
 For each extra an empty environment gets the wheel with it, by pip from the index, and runs a short script in an empty folder.
+The wheel of kafka-s3-testing lies beside WHEEL.
 `""` is the wheel alone, and `demo` the extras with which the README starts. The matrix runs the demo, the tests of `examples/`, and
 `stream_smoke`.
 """
@@ -90,7 +91,7 @@ with send_otlp(lambda: []): pass'
     "local": """
         python -c '
 from kafka_s3.run.java.java import find_java
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 print(find_java())
 with EmbeddedS3() as server: print(server.endpoint_url)'
     """,
@@ -145,7 +146,8 @@ def smoke(wheel: Path, name: str, extras: str, *, python: str = sys.executable, 
         if not done.returncode:
             wanted = f"{wheel}[{extras}]" if extras else str(wheel)
             pip = [environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            done = finished([*pip, "--no-compile", wanted, *more])
+            testing = wheel.parent.glob("kafka_s3_testing-*.whl") if {"local", "testing"} & {*extras.split(",")} else ()
+            done = finished([*pip, "--no-compile", wanted, *testing, *more])
         if not done.returncode:
             empty = Path(scratch) / "empty"
             empty.mkdir()

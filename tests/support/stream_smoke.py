@@ -12,14 +12,14 @@ from kafka_s3.model.files import Reason
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.running import run_until_drained
 from kafka_s3.spark import read_committed, register
-from kafka_s3.testing.records import Record
-from kafka_s3.testing.sink_run import produce
+from kafka_s3_testing.records import Record
+from kafka_s3_testing.sink_run import produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 
 def test_a_stream_goes_on_behind_its_checkpoint_and_a_dead_letter_has_its_time(

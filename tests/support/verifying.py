@@ -20,7 +20,7 @@ from kafka_s3.ops.verify.form import form_of
 from kafka_s3.run.wiring.pipeline import make_pipeline, object_names, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.store import ObjectStore
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.memory_world import START_MS, World
 
 

@@ -38,8 +38,8 @@ from kafka_s3.spark import (
     _read_here,
     location_of,
 )
-from kafka_s3.store.faults import FaultyStore
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import FaultyStore
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import BLOCK_GZIP, TIME
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
 from tests.support.verifying import MemoryCluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import sysconfig
 from importlib.util import find_spec
@@ -14,7 +15,6 @@ import typer
 
 import kafka_s3
 from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, composed, is_file, settings_of, usage_error
-from kafka_s3.testing.services.process import is_free
 
 SHARED: Final = "share/kafka-s3"
 APP: Final = "dashboard/app.py"
@@ -102,11 +102,21 @@ def shipped(name: str) -> Path:
 def port_of(wanted: int | None, address: str) -> int:
     """The port that was asked for, else the first free one from 8501 on. Raises ConfigError where it is taken."""
     ports = PORTS if wanted is None else (wanted,)
-    free = next((port for port in ports if is_free(port, address)), None)
+    free = next((port for port in ports if _is_free(port, address)), None)
     if free is None:
         taken = str(wanted or f"{PORTS.start} to {PORTS.stop - 1}")
         raise usage_error("--port", taken, f"is taken on {address}.", "Name another one, or leave it out.")
     return free
+
+
+def _is_free(port: int, address: str) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
 
 
 def _of_file(config: Path, worker: Path | None, overrides: list[str] | None) -> dict[str, str]:

@@ -24,23 +24,36 @@ from kafka_s3.model.errors import SinkError
 from kafka_s3.model.text import printable_lines
 from kafka_s3.run.java.cache import LocalServiceError
 
+ENTRY_POINTS: Final = "kafka_s3.commands"
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its name, the location of its function (or of a Typer with several) as `module:attribute`, and its line of the help."""
+    """Command of the program: its name, where its function (or a Typer with several) is, and its line of the help.
+
+    `location` is `module:attribute`; blank: the distribution `kafka-s3-testing` brings the command as an entry point of the same name.
+    """
 
     name: str
     location: str
     help: str
 
     def load(self) -> Any:
-        """The function or the Typer."""
-        module, _, attribute = self.location.partition(":")
+        """Import and return the function or the Typer. Raises LocalServiceError if `kafka-s3-testing` is not installed."""
+        module, _, attribute = (self.location or _entry_point(self.name)).partition(":")
         gc.disable()  # among what is being imported there is no garbage, and looking for it takes a quarter of the time
         try:
             return getattr(import_module(module), attribute)
         finally:
             gc.enable()
+
+
+def _entry_point(name: str) -> str:
+    from importlib.metadata import entry_points  # here: it is slow to load
+
+    for point in entry_points(group=ENTRY_POINTS, name=name):
+        return point.value
+    raise LocalServiceError(f"`kafka-s3 {name}` needs kafka-s3-testing: pip install 'kafka-s3[spark,local,delta]'")
 
 
 class FullHelp(TyperGroup):
@@ -88,14 +101,14 @@ def _real(command: Command) -> Any:
 
 
 COMMANDS: Final = tuple(
-    Command(name, f"kafka_s3.cli.{location}", text)
+    Command(name, location and f"kafka_s3.cli.{location}", text)
     for name, location, text in (
         ("run", "run:run", "Run one or more sinks until SIGTERM or Ctrl-C; both stop cleanly after the current commit."),
         ("validate", "configuration:validate",
          "Check a configuration, and report all problems at once. Contacts no broker and no bucket, a registry for two seconds."),
         ("new", "new:new", "Write a checked configuration for a self-managed connector. In a terminal it asks for what no flag gives."),
         ("catalog", "configuration:catalog", "List the supported connectors and their keys."),
-        ("demo", "demo:demo",
+        ("demo", "",
          "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),
         ("list", "status:list_", "List the sinks that keep their state in a bucket, with status, lag and last commit."),
         ("status", "status:status", "Show the state of one sink, with every topic-partition."),

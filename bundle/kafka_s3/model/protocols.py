@@ -1,6 +1,7 @@
 """What does the loop ask of others? Three seams: the brokers' metadata, reading offset ranges through a pipeline, and who watches the sink.
 
-Implementations: `kafka.brokers.KafkaBrokers` with `run.spark.launch.SparkEngine`; `testing.services.memory.MemoryKafka` is both, without
+Implementations: `kafka.brokers.KafkaBrokers` with `run.spark.launch.SparkEngine`;
+`kafka_s3_testing.services.memory.MemoryKafka` is both, without
 Kafka and Spark. Logs, metrics, the heartbeat and progress displays are observers.
 """
 

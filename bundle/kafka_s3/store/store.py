@@ -1,6 +1,6 @@
 """Which verbs of an object store does the product use? The seam between decisions and S3.
 
-Implementations: `s3.S3Store`, `memory.MemoryStore` (tests, conformance), `faults.FaultyStore` (fails on demand).
+Implementations: `s3.S3Store`, `memory.MemoryStore` (tests, conformance), `kafka_s3_testing.faults.FaultyStore` (fails on demand).
 What is asked of a bucket as a whole only reads: `s3.S3Store` answers `kafka-s3 doctor`; the sink itself never asks.
 """
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from websockets.sync.client import connect
 
-from kafka_s3.testing.services.process import free_ports
-from kafka_s3.testing.services.s3 import ACCESS_KEY, SECRET_KEY
+from kafka_s3_testing.services.process import free_ports
+from kafka_s3_testing.services.s3 import ACCESS_KEY, SECRET_KEY
 from tests.services.bundle.fresh_environment import LEFT_OUT, install_requirements
 from tests.support.repository import ROOT
 from tests.support.waiting import eventually

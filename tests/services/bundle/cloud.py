@@ -10,9 +10,9 @@ from typing import Any
 
 from kafka_s3.run.java.jars import spark_kafka_jars
 from kafka_s3.run.java.java import java_environment
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.registry import EmbeddedRegistry
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.services.bundle.workspace_stand_in import WorkspaceStandIn
 from tests.support.bucket import Bucket
 from tests.support.bundle.files import Workspace, load_bundle

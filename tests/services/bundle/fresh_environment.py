@@ -25,8 +25,8 @@ def copied_sources(folder: Path) -> Path:
     return sources
 
 
-def build_wheel(folder: Path) -> Path:
-    """Builds the wheel from a copy of the sources, so that nothing is left in the repository."""
+def build_wheel(folder: Path, project: str = ".") -> Path:
+    """Build the wheel of the pyproject.toml in folder `project`, from a copy of the sources, so that nothing is left in the repository."""
     sources = copied_sources(folder)
     _run(
         [
@@ -39,7 +39,7 @@ def build_wheel(folder: Path) -> Path:
             "--no-build-isolation",
             "--wheel-dir",
             folder,
-            sources,
+            sources / project,
         ]
     )
     (wheel,) = folder.glob("*.whl")
@@ -50,11 +50,16 @@ def install(wheel: Path, folder: Path) -> Path:
     """Makes an environment with the wheel; gives its Python. The packages of this environment can be seen from it, the sources cannot."""
     _run([sys.executable, "-m", "venv", "--without-pip", folder])
     python = folder / "bin" / "python"
-    _run([sys.executable, "-m", "pip", "--python", python, "install", *_QUIET, "--no-deps", "--no-compile", wheel])
+    add_wheel(python, wheel)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "of-the-tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     _hand_on_machine_code(site)
     return python
+
+
+def add_wheel(python: Path, wheel: Path) -> None:
+    """Install a wheel into the environment of a Python, without its dependencies."""
+    _run([sys.executable, "-m", "pip", "--python", python, "install", *_QUIET, "--no-deps", "--no-compile", wheel])
 
 
 def _hand_on_machine_code(site: Path) -> None:

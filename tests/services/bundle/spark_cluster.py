@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from kafka_s3.testing.services.process import HOST, ServerProcess, free_ports
+from kafka_s3_testing.services.process import HOST, ServerProcess, free_ports
 from tests.services.bundle.cloud import Cloud, connector
 
 WORKERS = 3

@@ -13,7 +13,7 @@ from kafka_s3.model.errors import ConfigError, StorageError
 from kafka_s3.run.spark import source
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.services.bundle.workspace_stand_in import WorkspaceStandIn
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce

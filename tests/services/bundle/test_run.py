@@ -17,13 +17,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.testing.services.demo_records import CARRIERS, register_shipments, shipment_records
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.process import ServerProcess, free_ports
-from kafka_s3.testing.services.registry import EmbeddedRegistry
-from kafka_s3.testing.services.s3 import ACCESS_KEY, SECRET_KEY, EmbeddedS3
+from kafka_s3_testing.services.demo_records import CARRIERS, register_shipments, shipment_records
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.process import ServerProcess, free_ports
+from kafka_s3_testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.s3 import ACCESS_KEY, SECRET_KEY, EmbeddedS3
 from tests.services.bundle.app_platform import page_of, settled, started, uploaded
 from tests.services.bundle.cloud import TOPICS, Cloud, connector
+from tests.services.bundle.fresh_environment import add_wheel, build_wheel
 from tests.services.bundle.spark_cluster import WORKERS, executor_at_work, submitted, tasks_by_executor
 from tests.services.bundle.workspace_stand_in import WorkspaceStandIn
 from tests.support.bucket import Bucket
@@ -80,7 +81,8 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
 def test_the_examples_of_users_tests_run_with_the_plugin_of_the_wheel(
     python: Path, tmp_path: Path, name: str, passed: int
 ) -> None:
-    """In a folder of their own, as in a user's repository, where warnings are errors; the fixtures come by the wheel's entry point."""
+    """In a folder of their own, as in a user's repository, where warnings are errors; the fixtures come by an entry point."""
+    add_wheel(python, build_wheel(tmp_path / "wheels", "bundle"))
     for file in (f"{name.replace('_', '-')}.json", f"test_{name}.py"):
         shutil.copy(ROOT / "examples" / file, tmp_path)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_"))}

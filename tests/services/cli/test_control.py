@@ -24,8 +24,8 @@ from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 INTERVAL_MS = 400
 app = typer.Typer()

@@ -18,8 +18,8 @@ import pytest
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import KafkaUnavailable
 from kafka_s3.model.process import ThreadPool
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.process import free_ports
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.process import free_ports
 from tests.support.examples import NIGHTLY
 from tests.support.kafka import Given, document, produce
 from tests.support.repository import ROOT

@@ -21,8 +21,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, FIELD, TOLERANT
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
 from kafka_s3.engine.loop.runner import run_continuously, waiting
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, PARTITIONER
 from tests.support.kafka import Given, document, produce
 from tests.support.sink_process import SinkProcess

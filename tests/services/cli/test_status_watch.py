@@ -15,7 +15,7 @@ import boto3
 import pytest
 
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 

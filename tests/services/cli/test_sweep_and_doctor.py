@@ -22,13 +22,13 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.files import DataFile, Reason, Upload
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 DAY_MS = 86_400_000
 app = typer.Typer()

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from kafka_s3.cli.main import app
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.ops.doctor.registry import compare_registered_fields
-from kafka_s3.testing.services.process import free_ports
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.process import free_ports
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 from tests.support.memory_world import BASE
 
 AVRO = "io.confluent.connect.avro.AvroConverter"

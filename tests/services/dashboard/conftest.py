@@ -9,7 +9,7 @@ import pytest
 from tests.support.numbers import numbers
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
     from tests.support.filled import Tabled
 
 

@@ -23,8 +23,8 @@ from tests.support.surroundings import Surroundings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 LINKS = "[data-testid=stPageLink] a"
 PAGES = {

@@ -23,7 +23,7 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.progress import note_positions, read_positions
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.pipeline import noted_settings
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.browser import Browser, chromium, require_chromium, served
 from tests.support.configurations import PARTITIONER, TOLERANT
 from tests.support.filled import HOUR_MS, HOURLY, beat, copied, with_table, worked
@@ -32,7 +32,7 @@ from tests.support.numbers import numbers
 from tests.support.rewriting import ask_for_compaction
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 MINUTE_MS = 60_000
 BY_TENANT = {"partitioner.class": f"{PARTITIONER}FieldPartitioner", "partition.field.name": "tenant"}

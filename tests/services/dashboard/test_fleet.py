@@ -13,7 +13,7 @@ import pytest
 
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.timing import now_ms
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.browser import SHOTS, Browser, chromium, require_chromium, served
 from tests.support.fleet import wall_objects
 from tests.support.numbers import numbers

@@ -32,8 +32,8 @@ from kafka_s3.ops.positions import epoch_ms
 from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import noted_settings
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryRecord
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from reading import history, letters
 from tests.support.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked, world
 from tests.support.iceberg_world import IcebergWorld

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafka_s3.store.faults import Fault, Moment, Verb
+from kafka_s3_testing.faults import Fault, Moment, Verb
 
 DEADLY = (Verb.PUT, Verb.PUT_NEW, Verb.COMPLETE_UPLOAD, Verb.LIST)
 """The requests at which it may die: every driver that has records to write makes them again and again."""

@@ -22,8 +22,8 @@ from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced, LogDamaged
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.store.faults import FaultyStore, Moment, Verb
 from kafka_s3.store.s3 import S3Store
+from kafka_s3_testing.faults import FaultyStore, Moment, Verb
 from tests.services.faults import dying_task
 from tests.services.faults.dying_driver import DEADLY, Death, DriverDied
 from tests.services.faults.exactly_once import START_MS, assert_exactly_once, assert_swept, numbered, pending

@@ -29,7 +29,7 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 from tests.services.faults.kafka_judge import Witness, assert_exactly_once
 from tests.support.bucket import Bucket
 from tests.support.kafka import Given, cut_segment, document, produce
@@ -40,7 +40,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 GAP = {"behavior.on.lost.offsets": "gap"}
 HOLDING = {"tail.read.records": "1", "tail.check.interval.ms": "0"}

@@ -18,8 +18,8 @@ from kafka_s3.model.errors import EngineDied
 from kafka_s3.model.files import Reason
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, raising
 from kafka_s3.store.s3 import S3Store
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, Verb, raising
 from tests.services.faults import dying_task
 from tests.services.faults.dying_driver import DriverDied
 from tests.services.faults.exactly_once import START_MS, assert_exactly_once, pending

@@ -20,7 +20,7 @@ import pytest
 
 from kafka_s3.model.errors import PartitionsStopped, StorageError, StorageUnavailable
 from kafka_s3.model.protocols import Observer, Start
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.services.faults.reconciliation import assert_nothing_missing_nothing_twice, reconcile
 from tests.support.bucket import Bucket
 from tests.support.configurations import PARTITIONER
@@ -50,7 +50,7 @@ from tests.support.surroundings import Surroundings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
 
 PARTITIONS, SMALL, LARGE = 2, 20, 100
 SMALL_TOPIC, LARGE_TOPIC = "s3-faults-small", "s3-faults-large"

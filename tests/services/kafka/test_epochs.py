@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 from tests.support.kafka import Given, cut_segment, document, produce
 
 BATCH = 5

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 
 
 def test_topic_partitions_that_are_not_there_are_left_out_of_the_answers(

@@ -12,7 +12,7 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending_in_transactions
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.protocols import Message
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 
 HOUR_MS = 3_600_000
 

@@ -15,7 +15,7 @@ from kafka_s3.kafka.reader import messages, reader, settings
 from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.kafka.reader.settings import ReadScope
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 from tests.support.kafka_scenes import COMPACTED, Scene, Seen
 from tests.support.waiting import eventually
 

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_s3.model.errors import UnreadableRecord
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 
 MIB = 1 << 20
 UNPACKED = 512 * MIB

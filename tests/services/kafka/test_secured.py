@@ -28,8 +28,8 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.clients import brokers_of
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.process import HOST, free_ports
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.process import HOST, free_ports
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, group_offsets, produce
@@ -38,7 +38,7 @@ from tests.support.surroundings import Surroundings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 MODULES = "org.apache.kafka.common.security."
 PASSWORD = 'canary"\\pass'

@@ -24,7 +24,7 @@ from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 from tests.support.configurations import STATE
 from tests.support.kafka import Given, document, produce
 from tests.support.memory_world import rows, settings_of

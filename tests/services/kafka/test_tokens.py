@@ -22,8 +22,8 @@ from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.clients import brokers_of, consumer_properties
-from kafka_s3.testing.services.kafka import FAST_START, EmbeddedKafka
-from kafka_s3.testing.services.process import HOST, free_ports
+from kafka_s3_testing.services.kafka import FAST_START, EmbeddedKafka
+from kafka_s3_testing.services.process import HOST, free_ports
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
@@ -33,7 +33,7 @@ from tests.support.token_server import AUDIENCE, ISSUER, TokenServer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 TOPIC = "by-token"

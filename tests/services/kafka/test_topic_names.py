@@ -8,7 +8,7 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
 
 
 def test_a_topic_that_begins_with_two_underscores_is_an_ordinary_one(kafka: EmbeddedKafka) -> None:

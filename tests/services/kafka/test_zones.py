@@ -24,7 +24,7 @@ from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.ops.doctor.diagnosis import check_kafka
 from kafka_s3.run.wiring.clients import consumer_properties
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 from tests.support.kafka import Given, document, produce
 from tests.support.memory_world import settings_of
 from tests.support.waiting import eventually

@@ -25,7 +25,7 @@ import pytest
 
 from kafka_s3.run.java.jars import resolve, spark_jars
 from kafka_s3.run.java.java import find_java
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.services.objects.duckdb_reader import duckdb_rows
 from tests.support.memory_world import ORDERS, START_MS, World
 

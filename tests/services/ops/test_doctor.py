@@ -6,7 +6,7 @@ import json
 
 from kafka_s3.cli.doctor import document
 from kafka_s3.ops.doctor.findings import CheckStatus
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 from tests.support.doctor import ROTATING, bad, diagnosed, of
 
 

@@ -11,8 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from kafka_s3.cli.audit import explain
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, TOLERANT
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce

@@ -18,8 +18,8 @@ from kafka_s3.model.errors import KafkaUnavailable
 from kafka_s3.model.offsets import TopicPartition as Place
 from kafka_s3.model.protocols import Message
 from kafka_s3.ops.restore.plan import KafkaTarget
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, committed_records, document, produce

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, committed_records, document, produce

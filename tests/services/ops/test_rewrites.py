@@ -22,8 +22,8 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import brokers_of
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, FIELD
 from tests.support.direct_sink import OwnProcess, drain_directly
 from tests.support.kafka import Given, committed_records, document, produce

@@ -17,8 +17,8 @@ from kafka_s3.ops.forecast import table_requests
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, TIME, TOLERANT
 from tests.support.delta_world import TableWorld
 from tests.support.direct_sink import drain_directly

@@ -19,8 +19,8 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
-from kafka_s3.testing.services.registry import EmbeddedRegistry
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, TOLERANT
 from tests.support.memory_world import START_MS
 from tests.support.public_configurations import FORMAT, SMT

@@ -35,8 +35,8 @@ from kafka_s3.model.protocols import Observer, RoundSummary, Start
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.store.faults import Fault, FaultyStore, Moment
 from kafka_s3.store.s3 import S3Store
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment
 
 NEVER = Event()
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kafka_s3.cli.main import main
 from kafka_s3.run.spark import launch
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.store.faults import Fault, FaultyStore, Moment
 from kafka_s3.store.s3 import S3Store
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 TEN = 1_705_312_800_000  # 2024-01-15T10:00:00Z
 MINUTE, HOUR = 60_000, 3_600_000

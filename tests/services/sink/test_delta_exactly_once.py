@@ -24,9 +24,9 @@ from kafka_s3.model.errors import Fenced
 from kafka_s3.model.files import Reason
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.faults import Fault, FaultyStore
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.bucket import Bucket
 from tests.support.kafka import Given, document, kafka_records, produce
 from tests.support.sink_process import SinkProcess
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 PARTITIONS, BATCH, TOPIC, BUCKET = 2, 60, "delta-crash", "delta-crash"
 PHASES = {"a": "committed", "b": "evolved", "c": "tabled"}

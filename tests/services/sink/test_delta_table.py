@@ -10,7 +10,7 @@ import pyarrow as pa
 from chispa import assert_df_equality
 from deltalake import DeltaTable
 
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.configurations import PARTITIONER
 from tests.support.kafka import Given, document, kafka_records, produce
 

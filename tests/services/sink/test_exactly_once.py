@@ -28,8 +28,8 @@ from tests.support.kafka import Given, document, group_offsets, kafka_records, p
 from tests.support.sink_process import SinkProcess
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 PHASES = ("uploaded", "committed", "publishing", "published")
 DEATHS = 4 if os.environ.get(NIGHTLY) else 1

@@ -15,8 +15,8 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from tests.support.configurations import FIELD
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 

@@ -24,7 +24,7 @@ from kafka_s3.run.metrics.sink_metrics import INSTRUMENTS
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.running import metering, open_session, run_until_drained
 from kafka_s3.state import states_on_spark
-from kafka_s3.testing.services.process import free_ports
+from kafka_s3_testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce
 from tests.support.metrics import named_in_examples, panels
 from tests.support.prometheus import prometheus

@@ -29,14 +29,14 @@ from kafka_s3.connect.schemas.registered import Language
 from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable
 from kafka_s3.model.files import Reason
-from kafka_s3.testing.services.demo_records import (
+from kafka_s3_testing.services.demo_records import (
     CARRIERS,
     PARTITIONS,
     SHIPMENTS_TOPIC,
     register_shipments,
     shipment_records,
 )
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 from tests.support.bucket import Bucket
 from tests.support.kafka import Given, produce
 from tests.support.observers import Warnings

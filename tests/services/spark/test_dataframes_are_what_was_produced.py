@@ -23,7 +23,7 @@ from tests.support.kafka import Given, produce
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from kafka_s3.testing.services.registry import EmbeddedRegistry
+    from kafka_s3_testing.services.registry import EmbeddedRegistry
     from tests.support.surroundings import Surroundings
 
 TEN = 1_705_312_800_000  # 2024-01-15T10:00:00Z

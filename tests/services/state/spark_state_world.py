@@ -21,7 +21,7 @@ from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.deaths import Died
 from tests.support.memory_world import BASE, START_MS, settings_of
 from tests.support.state_world import STATE, KeyedRecord, StateModel, more_of, partition_of, random_records

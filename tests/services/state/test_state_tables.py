@@ -35,7 +35,7 @@ from tests.support.state_world import KeyedRecord
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 
 @pytest.fixture

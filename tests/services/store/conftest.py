@@ -20,8 +20,8 @@ from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import Credentials, Provider
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services import moto_server
-from kafka_s3.testing.services.s3 import EmbeddedS3, ServerProgram
+from kafka_s3_testing.services import moto_server
+from kafka_s3_testing.services.s3 import EmbeddedS3, ServerProgram
 from tests.support.certificates import own_certificate
 
 KEYS = Credentials(Provider.STATIC, "AKIATEST", Secret("wJalr/very+secret"))

@@ -16,10 +16,10 @@ from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissi
 from kafka_s3.model.files import Upload
 from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import Credentials, Provider
-from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import Body, ObjectStore, etag_of
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.faults import FaultyStore
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 
 GATEWAY_KEYS = Credentials(Provider.STATIC, ACCESS_KEY, Secret(SECRET_KEY))
 UNLIKE_S3 = ("key_order", "a//b", "other_content")

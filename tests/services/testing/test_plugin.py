@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from kafka_s3.testing.records import Record
-from kafka_s3.testing.services.registry import EmbeddedRegistry
-from kafka_s3.testing.sink_run import RunSink
+from kafka_s3_testing.records import Record
+from kafka_s3_testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.sink_run import RunSink
 from tests.support.configurations import BASE
 
 SCHEMA = json.dumps({"type": "record", "name": "order", "fields": [{"name": "n", "type": "int"}]})

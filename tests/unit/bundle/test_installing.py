@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+import kafka_s3_testing
 from kafka_s3 import __version__
 from kafka_s3.connect.config.validate import validate
 from tests.support.repository import ROOT
@@ -70,3 +71,7 @@ def test_the_sinks_of_the_charts_examples_are_valid(values: Path, monkeypatch: p
         texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in keys.items()}
         checked = validate(texts)
         assert (checked.problems, checked.warnings) == ((), ())
+
+
+def test_both_distributions_have_the_same_version() -> None:
+    assert kafka_s3_testing.__version__ == __version__

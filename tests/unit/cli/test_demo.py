@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.cli.demo import show_next
 from kafka_s3.cli.display import console
+from kafka_s3_testing.demo import show_next
 
 
 def test_the_path_of_a_configuration_is_text_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:

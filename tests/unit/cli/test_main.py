@@ -7,6 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import COMMANDS, Command, app
+from kafka_s3.run.java.cache import LocalServiceError
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -28,3 +29,10 @@ def test_a_command_of_a_command_is_reached() -> None:
     shown = CliRunner().invoke(app, ["dead-letters", "resolve", "--help"])
     assert shown.exit_code == 0
     assert "--reason" in shown.stdout
+
+
+def test_demo_without_its_distribution_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.cli.main.ENTRY_POINTS", "kafka_s3.no_such_group")
+    (demo,) = (command for command in COMMANDS if command.name == "demo")
+    with pytest.raises(LocalServiceError, match=r"pip install 'kafka-s3\[spark,local,delta\]'"):
+        demo.load()

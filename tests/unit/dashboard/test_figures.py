@@ -45,7 +45,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.alternatives import TopicPace
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from reading.frames import (
     KINDS,
     Frames,

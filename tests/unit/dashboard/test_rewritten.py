@@ -11,7 +11,7 @@ from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.history import tables_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from reading.frames import Frames, frames_of, part_of, part_of_tables
 from reading.letters import letter_files, read_page, source_of
 from reading.tables import TableStatus

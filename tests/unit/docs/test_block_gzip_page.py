@@ -11,7 +11,7 @@ from kafka_s3.connect.config.dialects.spelling import IDLE
 from kafka_s3.connect.config.options.table import BLOCK_GZIP_OPTIONS
 from kafka_s3.connect.config.read import read_config
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.testing.sink_run import RunSink
+from kafka_s3_testing.sink_run import RunSink
 from tests.support.repository import ROOT
 
 PAGE = (ROOT / "docs/block-gzip.md").read_text(encoding="utf-8")

@@ -141,7 +141,7 @@ def functions_in(path: str) -> set[str]:
 @cache
 def classes() -> dict[str, set[str]]:
     """The classes, methods and functions of each module of the product and its dashboard, by the module's path."""
-    sources = [path for path in tracked() if path.endswith(".py") and path.startswith((PACKAGE, "dashboard/"))]
+    sources = [path for path in tracked() if path.endswith(".py") and path.startswith(("bundle/", "dashboard/"))]
     return {path: functions_in(path) for path in sources}
 
 

@@ -16,7 +16,7 @@ from kafka_s3.model.deflate import DEFAULT_LEVEL, GZIP, packer
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.repository import ROOT

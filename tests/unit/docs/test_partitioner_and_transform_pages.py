@@ -20,8 +20,8 @@ from kafka_s3.connect.config.validate import validate
 from kafka_s3.connect.records.values import NO_TIMESTAMP
 from kafka_s3.connect.schemas.connect import DATE, SchemaType
 from kafka_s3.connect.transforms.headers import literal
-from kafka_s3.testing.records import Record
-from kafka_s3.testing.sink_run import RunSink, SinkRun
+from kafka_s3_testing.records import Record
+from kafka_s3_testing.sink_run import RunSink, SinkRun
 from tests.support.configurations import PARTITIONER, TIME, TOLERANT
 from tests.support.memory_world import BASE
 from tests.support.repository import ROOT

@@ -52,6 +52,6 @@ def test_the_tutorials_import_public_names_only(page: str) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     assert {*re.findall(r"^from (kafka_s3[\w.]*) import", text, re.MULTILINE)} <= {
         "kafka_s3",
-        "kafka_s3.testing.records",
+        "kafka_s3_testing.records",
     }
     assert not re.findall(r"`kafka_s3\.(?:connect|engine|model|objects)\.", text)

@@ -9,8 +9,8 @@ import pytest
 from kafka_s3.connect.config.dialects.managed_cloud import REPLACED
 from kafka_s3.connect.config.options.connector import SHORT_ZONES
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.testing.records import Record
-from kafka_s3.testing.sink_run import RunSink
+from kafka_s3_testing.records import Record
+from kafka_s3_testing.sink_run import RunSink
 from tests.support.memory_world import BASE
 from tests.support.repository import ROOT
 

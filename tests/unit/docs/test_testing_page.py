@@ -10,7 +10,7 @@ import pytest
 
 from kafka_s3.connect.config.read import read_config
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.testing import plugin
+from kafka_s3_testing import plugin
 from tests.support.repository import ROOT
 
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_the_configurations_of_the_examples_are_ones_that_a_sink_takes(name: str
 
 
 def test_what_a_fixture_gives_has_the_members_that_the_page_shows() -> None:
-    from kafka_s3.testing.sink_run import SinkRun
+    from kafka_s3_testing.sink_run import SinkRun
 
     reported = {*re.findall(r"`made\.(\w+)", PAGE)}
     assert reported == {name for name, _ in inspect.getmembers(SinkRun) if not name.startswith("_")}

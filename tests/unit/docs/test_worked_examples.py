@@ -15,7 +15,7 @@ from kafka_s3.engine.task.rotation import NOTHING_WRITTEN, Pending, RotationRule
 from kafka_s3.model.files import Role
 from kafka_s3.ops.verify.claims import read_claims
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.verifying import audited

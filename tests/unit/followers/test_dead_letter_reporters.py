@@ -15,8 +15,8 @@ from kafka_s3.model.dead_letters import DeadLetter, context_headers
 from kafka_s3.model.errors import Fenced, KafkaUnavailable, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.store.faults import Fault, failure, raising
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.faults import Fault, failure, raising
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.configurations import TIME, TOLERANT
 from tests.support.memory_world import ORDERS, World
 from tests.support.observers import Warnings

@@ -14,8 +14,8 @@ from kafka_s3.followers.done_markers import CompleteDirectories, write_marker
 from kafka_s3.model.errors import ConfigError, Fenced
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.followers import NEVER, end_of_directory
-from kafka_s3.store.faults import Moment, failure
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Moment, failure
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TIME
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of

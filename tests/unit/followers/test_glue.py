@@ -17,8 +17,8 @@ from kafka_s3.model.errors import ConfigError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.followers import table_in_bucket
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.faults import FaultyStore
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import FaultyStore
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 

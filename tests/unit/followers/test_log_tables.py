@@ -19,9 +19,9 @@ from kafka_s3.followers import log_tables
 from kafka_s3.followers.log_tables import STRETCH_ENTRIES, LogTables
 from kafka_s3.model.errors import ObjectMissing, StorageUnavailable
 from kafka_s3.ops.verify.claims import sums
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, raising
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectStore
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, Verb, raising
 from tests.support.big_log import PARTITIONS, big_log
 from tests.support.long_log import stretch_tables
 from tests.support.memory_world import START_MS

@@ -38,7 +38,7 @@ from kafka_s3.run.metrics.sink_metrics import SinkMetrics
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.run.wiring.state import state_merger
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.deaths import Died
 from tests.support.memory_world import START_MS, World

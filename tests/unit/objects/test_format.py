@@ -25,7 +25,7 @@ from kafka_s3.objects import parquet
 from kafka_s3.objects.format import Fitting, Format
 from kafka_s3.objects.parquet import CODECS, RepeatedColumns, _layout, parquet_format
 from kafka_s3.objects.text import json_format
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TIME, TOLERANT
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, pieces

@@ -9,7 +9,7 @@ import pytest
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.objects.format import Format
 from kafka_s3.objects.text import TextStream
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.entry_points import install
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
 

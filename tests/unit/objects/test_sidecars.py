@@ -10,7 +10,7 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, rows
 
 FORMATS = {

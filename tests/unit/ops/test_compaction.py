@@ -34,7 +34,7 @@ from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.ops.rewrites import NotTaken
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import object_names
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import BLOCK_GZIP
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import audited

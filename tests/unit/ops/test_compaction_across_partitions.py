@@ -42,7 +42,7 @@ from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import object_names
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TIME
 from tests.support.memory_world import BASE, START_MS, World, rows
 from tests.support.verifying import MemoryCluster, audited

@@ -14,9 +14,9 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose, longest_wait_ms, retried_while_unavailable
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
-from kafka_s3.store.faults import FaultyStore, Verb, failure
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import BucketAnswer, LifecycleRule
+from kafka_s3_testing.faults import FaultyStore, Verb, failure
 from tests.support.configurations import TIME
 from tests.support.doctor import ROTATING, Cluster, Facts, bad, diagnosed, of
 from tests.support.memory_world import BASE

@@ -28,9 +28,9 @@ from kafka_s3.ops.positions import (
     write_positions,
 )
 from kafka_s3.run.wiring.clients import configured_topics, group_of
-from kafka_s3.store.faults import failure
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import failure
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 

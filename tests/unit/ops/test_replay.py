@@ -17,9 +17,9 @@ from kafka_s3.ops.positions import DriverAtWork, check_idle, write_positions
 from kafka_s3.ops.replay import Replay, make_replay
 from kafka_s3.run.wiring.followers import tagging_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, any_key, failure, lost_answer
 from kafka_s3.store.store import ObjectStore
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, any_key, failure, lost_answer
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TIME, TOLERANT
 from tests.support.deaths import Died
 from tests.support.memory_world import BASE, ORDERS, START_MS, World, settings_of

@@ -40,8 +40,8 @@ from kafka_s3.ops.simulation import (
     steady,
     window_of,
 )
-from kafka_s3.store.faults import Verb
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Verb
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.entry_points import install
 from tests.support.memory_world import ORDERS, World, settings_of

@@ -19,9 +19,9 @@ from kafka_s3.ops.sweep import (
     sweeper_of,
 )
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
-from kafka_s3.store.faults import Fault, FaultyStore, Verb, failure
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ListedUpload, ObjectStore
+from kafka_s3_testing.faults import Fault, FaultyStore, Verb, failure
 from tests.support.memory_world import START_MS, World, settings_of
 from tests.support.pending_uploads import DAY_MS, OldUploads
 

@@ -12,9 +12,9 @@ import pytest
 from kafka_s3.connect.config.settings import masking
 from kafka_s3.model.errors import Fenced, RecordError, StorageUnavailable
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, logged_as_json, mask_logs
-from kafka_s3.store.faults import Fault, raising
 from kafka_s3.store.s3_errors import Retrier
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, raising
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 
 FIRST = "topics/orders/partition=0/orders+0+0000000000.json"

@@ -6,8 +6,8 @@ import pytest
 
 from kafka_s3.model.errors import ObjectMissing, StorageUnavailable
 from kafka_s3.model.files import Upload
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, failure, lost_answer
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, failure, lost_answer
 
 
 def test_a_failure_has_no_effect_and_happens_once() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.model.errors import ConfigError, RecordError
-from kafka_s3.testing.records import Record
-from kafka_s3.testing.sink_run import RunSink
+from kafka_s3_testing.records import Record
+from kafka_s3_testing.sink_run import RunSink
 from tests.support.memory_world import BASE
 
 FORMAT = "io.confluent.connect.s3.format."
@@ -104,7 +104,7 @@ def test_logins_of_production_are_left_out_and_mistakes_are_not(run_sink: RunSin
 
 
 def test_an_object_store_is_asked_for_only_where_a_table_is_wanted() -> None:
-    from kafka_s3.testing.sink_run import run_in_memory
+    from kafka_s3_testing.sink_run import run_in_memory
 
     def started() -> None:
         raise LookupError("an S3 server")

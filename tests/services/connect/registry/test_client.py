@@ -35,7 +35,7 @@ from kafka_s3.connect.registry.wire_format import MessageIndexes, framed
 from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.model.text import Secret
-from kafka_s3.testing.services.registry import EmbeddedRegistry, ServerTls
+from kafka_s3_testing.services.registry import EmbeddedRegistry, ServerTls
 from tests.support.clock import Clock
 from tests.support.protobuf import message_classes
 

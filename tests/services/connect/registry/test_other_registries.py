@@ -18,7 +18,7 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable
 from kafka_s3.ops.doctor.findings import CheckStatus
 from kafka_s3.ops.doctor.registry import check_registry
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.apicurio_server import ApicurioServer
 from tests.support.glue_server import GlueServer
 from tests.support.memory_world import BASE, ORDERS, START_MS, World

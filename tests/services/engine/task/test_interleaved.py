@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.schemas.registered import Language
-from kafka_s3.testing.services.memory import MemoryRecord
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World

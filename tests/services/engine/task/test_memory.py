@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from tests.support.configurations import FIELD
 from tests.support.repository import ROOT
 from tests.support.s3_servers import quick_engine

@@ -12,7 +12,7 @@ import pytest
 from kafka_s3.followers.ddl.statements import QueryEngine, statements
 from kafka_s3.followers.ddl.table import ExternalTable
 from kafka_s3.run.wiring.followers import tables_of_sink
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.duckdb_views import rows_by
 from tests.support.filled import HOUR_MS, HOURLY
 from tests.support.memory_world import ORDERS, START_MS, World

@@ -12,7 +12,7 @@ from tests.support.numbers import numbers
 from tests.support.s3_servers import quick_engine
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def objects() -> Iterator[EmbeddedS3]:
     """An S3 server, started by the first test that asks: use the bucket of `own_bucket`."""
     from botocore.loaders import JSONFileLoader
 
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
     read = functools.cache(
         JSONFileLoader().load_file

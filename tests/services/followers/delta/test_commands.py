@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.testing.services.memory import MemoryTables
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.memory import MemoryTables
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.services.followers.delta.shell import Shell, kinds
 from tests.support.delta_world import TableWorld
 

@@ -10,7 +10,7 @@ import pytest
 from chispa import assert_df_equality
 
 from kafka_s3.model.errors import RecordError
-from kafka_s3.testing.sink_run import RunSink
+from kafka_s3_testing.sink_run import RunSink
 from tests.support.memory_world import BASE
 
 if TYPE_CHECKING:

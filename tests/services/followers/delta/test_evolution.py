@@ -12,7 +12,7 @@ from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.delta_world import TableWorld
 
 MODE = "delta.schema.evolution.mode"

@@ -12,9 +12,9 @@ from deltalake import write_deltalake
 from kafka_s3.model.errors import TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.delta import tables_of
-from kafka_s3.store.faults import Fault, Moment
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.faults import Fault, Moment
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.configurations import FIELD
 from tests.support.deaths import Died, strikes
 from tests.support.delta_world import PARQUET, TableWorld

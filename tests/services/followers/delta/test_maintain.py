@@ -15,7 +15,7 @@ from kafka_s3.cli.main import app
 from kafka_s3.followers.delta.maintain import Chores, Maintained, MaintenanceStep, is_original
 from kafka_s3.ops.table_chores import maintenance_of
 from kafka_s3.run.wiring.delta import tables_of
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.services.followers.delta.shell import Shell, kinds
 from tests.support.configurations import FIELD
 from tests.support.delta_world import TableWorld

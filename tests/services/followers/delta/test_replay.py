@@ -11,8 +11,8 @@ from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.model.errors import RecordError, UploadMissing
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.replay import DryRunResult, make_replay
-from kafka_s3.store.faults import FaultyStore, failure
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.faults import FaultyStore, failure
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.delta_world import TableWorld
 
 MODE = "delta.schema.evolution.mode"

@@ -22,8 +22,8 @@ from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.table_chores import maintenance_of
 from kafka_s3.run.wiring.delta import intake_of, tables_of
-from kafka_s3.store.faults import Moment
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.faults import Moment
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.services.followers.delta.shell import Shell
 from tests.support.configurations import TIME
 from tests.support.deaths import Died, strikes

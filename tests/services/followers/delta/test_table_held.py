@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_s3.run.wiring.delta import tables_of
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.delta_world import TableWorld
 
 

@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 
 from kafka_s3.model.errors import Fenced
-from kafka_s3.store.faults import Fault
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.faults import Fault
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.support.delta_world import TableWorld
 
 Other = Callable[[TableWorld], object]

@@ -11,13 +11,13 @@ from tests.support.numbers import numbers
 from tests.support.s3_servers import quick_engine
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 
 @pytest.fixture(scope="session")
 def objects() -> Iterator[EmbeddedS3]:
     """An S3 server, started by the first test that asks: use the bucket of `own_bucket`."""
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
     with EmbeddedS3(engine=quick_engine()) as server:
         yield server

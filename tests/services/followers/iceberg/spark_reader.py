@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from kafka_s3.run.java.jars import spark_jars
 from kafka_s3.run.java.java import find_java
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 
 JARS = (
     "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1",

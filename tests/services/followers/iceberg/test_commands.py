@@ -15,7 +15,7 @@ from tests.support.iceberg_world import PARQUET, IcebergWorld
 from tests.support.memory_world import BASE
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 
 class Shell:

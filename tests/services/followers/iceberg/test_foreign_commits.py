@@ -19,7 +19,7 @@ from tests.support.iceberg_world import IcebergWorld
 from tests.support.rest_catalog import rest_catalog
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 TABLE = "iceberg.kafka.orders"

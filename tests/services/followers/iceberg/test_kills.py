@@ -27,7 +27,7 @@ from tests.support.iceberg_world import IcebergWorld
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 ROOT = Path(__file__).parents[4]
 RUNS, NIGHTLY_SERIES = 3, 30

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.services.followers.iceberg.test_readers import filled, world_on
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 POLARS = ("polars==2.1.0", "pyiceberg==0.12.0")

@@ -19,13 +19,13 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.s3 import REGION
+from kafka_s3_testing.services.s3 import REGION
 from tests.support.hive_metastore import hive_metastore
 from tests.support.iceberg_world import IcebergWorld, bucket_settings
 from tests.support.rest_catalog import rest_catalog
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 ROOT = Path(__file__).parents[4]
 

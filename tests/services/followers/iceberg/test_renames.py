@@ -20,13 +20,13 @@ from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.run.wiring.table_guard import open_tables
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.memory import MemoryRecord
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 from tests.support.iceberg_world import IcebergWorld, bucket_settings
 from tests.support.memory_world import ORDERS, START_MS
 
 if TYPE_CHECKING:
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 AVRO = {
     "value.converter": "io.confluent.connect.avro.AvroConverter",

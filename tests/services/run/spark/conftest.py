@@ -12,14 +12,14 @@ from tests.support.s3_servers import strict_engine
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
     from tests.services.run.spark.delta_spark_world import SparkWorld
 
 
 @pytest.fixture(scope="session")
 def objects() -> Iterator[EmbeddedS3]:
     """versitygw, whose buckets are folders."""
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
     with EmbeddedS3(engine=strict_engine()) as server:
         yield server

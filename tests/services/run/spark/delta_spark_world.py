@@ -14,7 +14,7 @@ from tests.support.delta_world import TableWorld
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 ETAG: Final = "user.etag"
 

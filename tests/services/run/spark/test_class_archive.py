@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from kafka_s3.run.java.cache import cache_folder
 from kafka_s3.run.java.java import JARS_FILE, ClassArchive, find_java
 from kafka_s3.run.spark.class_archive import spark_classes
-from kafka_s3.testing.services.kafka import kafka_classes
+from kafka_s3_testing.services.kafka import kafka_classes
 
 
 def test_a_local_session_has_the_archive(spark: SparkSession) -> None:

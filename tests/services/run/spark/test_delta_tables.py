@@ -18,8 +18,8 @@ from kafka_s3.model.errors import TableRefused
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.spark.launch import maintained_copies
-from kafka_s3.store.faults import Moment
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.faults import Moment
+from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.services.run.spark.delta_spark_world import SparkWorld, numbered
 from tests.support.configurations import FIELD
 from tests.support.deaths import Died, strikes

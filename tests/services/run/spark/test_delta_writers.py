@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kafka_s3.model.errors import PreconditionFailed
-from kafka_s3.store.faults import Fault
+from kafka_s3_testing.faults import Fault
 from tests.services.run.spark.delta_spark_world import SparkWorld, numbered
 
 INSERT = "INSERT INTO TABLE_ (n, partition) VALUES (100, '9')"

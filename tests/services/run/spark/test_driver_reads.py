@@ -20,8 +20,8 @@ from tests.support.kafka import Given, document, produce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 
 @pytest.mark.nightly

@@ -31,7 +31,7 @@ from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.run.spark.source import SparkSource
 from kafka_s3.run.spark.task import by_topic_partition
 from kafka_s3.run.wiring.pipeline import task_plan
-from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.kafka import EmbeddedKafka
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, produce
 from tests.support.waiting import eventually

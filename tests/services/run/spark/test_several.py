@@ -18,7 +18,7 @@ from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.running import metering
 from kafka_s3.store.s3 import S3Store
-from kafka_s3.testing.services.process import free_ports
+from kafka_s3_testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce
 from tests.support.log_lines import shown
 from tests.support.s3_proxy import LateRequest, Proxy, Rule, Which

@@ -23,7 +23,7 @@ from kafka_s3.run.spark.launch import SparkEngine
 from kafka_s3.run.spark.reader_choice import ReaderChoice, Trial
 from kafka_s3.run.spark.source import TASKS_AT_LEAST, ReadRanges, SparkSource, TasksSource, shares
 from kafka_s3.run.wiring.pipeline import task_plan
-from kafka_s3.testing.services.process import free_ports
+from kafka_s3_testing.services.process import free_ports
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
@@ -32,8 +32,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
 Engine = Callable[..., SparkSource]
 Either = Callable[..., ReadRanges]

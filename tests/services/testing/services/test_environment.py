@@ -15,8 +15,8 @@ from kafka_s3.cli.main import app, extra_of
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.run.java.cache import LocalServiceError, locked, new_folder
 from kafka_s3.run.java.java import find_java
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 
 Break = Callable[[pytest.MonkeyPatch, Path], None]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from kafka_s3.testing.services.moto_server import AtomicConditions
+from kafka_s3_testing.services.moto_server import AtomicConditions
 
 
 class LooksThenWrites:

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.run.java.cache import LocalServiceError
-from kafka_s3.testing.services.process import PORTS, ServerProcess, free_ports
+from kafka_s3_testing.services.process import PORTS, ServerProcess, free_ports
 
 SERVER = "import os, socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print('up', os.getpid(), flush=True); s.accept()[0]; s.accept()"  # noqa: E501
 STARTER = """
 import sys, time
 from pathlib import Path
-from kafka_s3.testing.services.process import ServerProcess
+from kafka_s3_testing.services.process import ServerProcess
 program = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 server = ServerProcess("server", [sys.executable, "-c", program], log=Path(sys.argv[1]))
 time.sleep(600)

@@ -22,8 +22,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafka_s3.connect.schemas.registered import Language
 from kafka_s3.run.java.cache import LocalServiceError
-from kafka_s3.testing.services.demo_records import SUBJECT, register_shipments
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.demo_records import SUBJECT, register_shipments
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 from tests.support.protobuf import message_classes
 
 ORDER = '{"type": "record", "name": "Order", "namespace": "com.acme", "fields": [{"name": "id", "type": "long"}]}'

@@ -17,8 +17,8 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.java.jars import spark_kafka_jars
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.s3 import EmbeddedS3
 
 if TYPE_CHECKING:
     from collections.abc import Callable

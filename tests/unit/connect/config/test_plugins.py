@@ -15,8 +15,8 @@ from kafka_s3.connect.config.validate import CheckedConfig, resolved, validate
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.text import Secret
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.testing.services.memory import MemoryRecord
-from kafka_s3.testing.sink_run import RunSink
+from kafka_s3_testing.services.memory import MemoryRecord
+from kafka_s3_testing.sink_run import RunSink
 from tests.support.configurations import TIME
 from tests.support.entry_points import install
 from tests.support.memory_world import BASE, ORDERS, START_MS, World

@@ -35,7 +35,7 @@ from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
 from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.errors import UnknownSchema
 from kafka_s3.model.files import Role
-from kafka_s3.testing.services.memory import HEADER
+from kafka_s3_testing.services.memory import HEADER
 from tests.support.examples import examples
 
 KNOWN = read_schema({

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from kafka_s3.model.files import Reason
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.schema_scenes import SchemaScene

@@ -18,7 +18,7 @@ from kafka_s3.connect.converters.whole_records import RecordConverter
 from kafka_s3.connect.records.runs import Decoded
 from kafka_s3.model.dead_letters import SINK_TASK, Stage
 from kafka_s3.model.files import Role
-from kafka_s3.testing.services.memory import HEADER, MemoryRecord
+from kafka_s3_testing.services.memory import HEADER, MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World

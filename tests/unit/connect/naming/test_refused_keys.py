@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.connect.naming.keys import LONGEST_KEY, refusal, refusals
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TOLERANT
 from tests.support.examples import examples
 from tests.support.memory_world import BASE, ORDERS, START_MS, World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kafka_s3.model.files import Role
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kafka_s3.model.errors import SinkError, StorageError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.store.faults import Fault
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World
 

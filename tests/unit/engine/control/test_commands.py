@@ -36,8 +36,8 @@ from kafka_s3.ops.simulation import CountingStore
 from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_testing.faults import Fault, FaultyStore
 from tests.support.memory_world import BASE, World, settings_of
 
 STOP = object()

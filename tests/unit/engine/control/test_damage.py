@@ -10,7 +10,7 @@ from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase
 from kafka_s3.engine.control.status import SinkState, all_snapshots, check_sink, health, snapshot_of, whole_snapshot_of
 from kafka_s3.engine.log.log import CHECKPOINT_EVERY
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.store.faults import FaultyStore
+from kafka_s3_testing.faults import FaultyStore
 from tests.support.memory_world import World
 
 PATHS = StatePaths("_kafka_s3", "orders")

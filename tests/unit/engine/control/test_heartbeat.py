@@ -32,8 +32,8 @@ from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavai
 from kafka_s3.model.files import Reason, Totals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Observer, RoundSummary, Start
-from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_testing.faults import Fault, FaultyStore
 from tests.support.clock import Clock
 from tests.support.memory_world import ORDERS, World, settings_of
 

@@ -30,8 +30,8 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.timing import age
-from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_testing.faults import FaultyStore
 from tests.support.memory_world import ORDERS, World
 
 NOW = 1_000_000

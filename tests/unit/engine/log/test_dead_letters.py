@@ -25,8 +25,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.dead_letter_text import csv_rows, details, formula_safe, json_lines, readable
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.faults import failure
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import failure
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 

@@ -10,8 +10,8 @@ from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.model.errors import Fenced, LogDamaged, OffsetsLost, StorageUnavailable
 from kafka_s3.model.files import Upload
 from kafka_s3.model.offsets import Gap
-from kafka_s3.store.faults import Fault, Moment, failure, raising
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, Moment, failure, raising
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.memory_world import ORDERS, World, world_of
 

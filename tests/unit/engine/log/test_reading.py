@@ -13,8 +13,8 @@ from kafka_s3.engine.log import reading
 from kafka_s3.engine.log.reading import Manifest, Stretch, read_manifest
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged
-from kafka_s3.store.faults import Fault
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_testing.faults import Fault
 from tests.support.memory_world import ORDERS, world_of
 
 READ_THREADS = reading.READ_THREADS

@@ -9,8 +9,8 @@ import pytest
 from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.engine.log.remade import agree_on_remade
 from kafka_s3.model.files import Upload
-from kafka_s3.store.faults import Fault, Moment, failure
 from kafka_s3.store.store import etag_of
+from kafka_s3_testing.faults import Fault, Moment, failure
 from tests.support.memory_world import World
 
 KEPT = {"flush.size": "9", "s3.compression.type": "gzip", "tail.state.enable": "true", "tail.read.records": "1"}

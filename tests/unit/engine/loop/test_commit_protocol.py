@@ -21,8 +21,8 @@ from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, failure, lost_answer
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, failure, lost_answer
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.configurations import STATE, TIME, TOLERANT
 from tests.support.deaths import Died
 from tests.support.examples import examples

@@ -12,8 +12,8 @@ from kafka_s3.engine.task.batches import TRUSTED
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.store.faults import Fault, failure, raising
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, failure, raising
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import PARTITIONER
 from tests.support.memory_world import ORDERS, World
 

@@ -35,9 +35,9 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.task import TaskTime, lateness, within
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import Fault, FaultyStore, failure
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.faults import Fault, FaultyStore, failure
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.configurations import STATE
 from tests.support.memory_world import START_MS, World
 from tests.support.observers import Warnings

@@ -35,8 +35,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.wiring.pipeline import connect_names, make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, Verb
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.deaths import Died
 from tests.support.memory_world import World, rows, settings_of

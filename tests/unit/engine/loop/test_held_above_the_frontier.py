@@ -8,7 +8,7 @@ from kafka_s3.engine.log.entry import Progress
 from kafka_s3.model.errors import OffsetsLost
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.observers import Warnings

@@ -26,7 +26,7 @@ from kafka_s3.ops.sweep import sweeper_of
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.store import etag_of
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TIME, TOLERANT
 from tests.support.interleaving import Interleaving, Process, closing
 from tests.support.memory_world import START_MS, World, rows, settings_of

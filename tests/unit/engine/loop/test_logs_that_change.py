@@ -22,8 +22,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import OpenState
 from kafka_s3.ops.sweep import sweeper_of
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.store.faults import Fault, Moment, Verb
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, Moment, Verb
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.deaths import Died
 from tests.support.memory_world import START_MS, World

@@ -18,7 +18,7 @@ from kafka_s3.engine.task.rotation import SIZE_CHECK_EVERY
 from kafka_s3.model.files import Reason
 from kafka_s3.objects.block_gzip_form import parse_index
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, pieces

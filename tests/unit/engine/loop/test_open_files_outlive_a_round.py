@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kafka_s3.engine.open_files import states
 from kafka_s3.model.files import Reason
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.examples import examples
 from tests.support.in_bulk import take_in_bulk

@@ -18,9 +18,9 @@ from kafka_s3.model.errors import Fenced, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import OpenState, Tail
 from kafka_s3.ops.positions import write_positions
-from kafka_s3.store.faults import Fault, Moment, raising
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, Moment, raising
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of

@@ -12,7 +12,7 @@ from kafka_s3.model.errors import KafkaUnavailable, RegistryUnavailable
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.model.timing import Backoff
 from kafka_s3.run.wiring.sink import build_sink, pauses
-from kafka_s3.testing.services.memory import MemoryKafka
+from kafka_s3_testing.services.memory import MemoryKafka
 from tests.support.memory_world import World, settings_of
 
 

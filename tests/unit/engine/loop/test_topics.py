@@ -14,7 +14,7 @@ from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.run.wiring.running import run_until_drained
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of, world_of
 from tests.support.observers import Warnings

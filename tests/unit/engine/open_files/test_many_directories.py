@@ -32,7 +32,7 @@ from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.objects.text import json_format
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, rows, settings_of
 

@@ -7,7 +7,7 @@ import pytest
 from kafka_s3.engine.task.dead_letters import NULL_FAILS, NULL_SKIPPED, NULLS_PASS, ErrorAction, ErrorPolicy
 from kafka_s3.model.dead_letters import Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_s3.engine.task.rotation import SIZE_CHECK_EVERY
 from kafka_s3.model.files import Reason
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, World
 
 LINE = json.dumps({"n": 10_000, "pad": "x" * 80}).encode()

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.model.files import Reason, Role
-from kafka_s3.store.faults import Fault, Moment
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, Moment
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
 from tests.support.deaths import Died
 from tests.support.examples import examples

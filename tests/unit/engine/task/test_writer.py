@@ -11,8 +11,8 @@ from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.store.faults import FaultyStore, Verb, failure
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_testing.faults import FaultyStore, Verb, failure
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 

@@ -13,7 +13,7 @@ from kafka_s3.followers.ddl.table import ExternalTable, NoTable, PartitionKey, p
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Role
 from kafka_s3.run.wiring.followers import tables_of_sink
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.filled import HOURLY
 from tests.support.memory_world import ORDERS, START_MS, World
 

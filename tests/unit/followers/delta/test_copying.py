@@ -25,9 +25,9 @@ from kafka_s3.ops.replay import make_replay
 from kafka_s3.run.wiring.delta import position_key
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.faults import Fault, FaultyStore, Moment
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord, MemoryTables
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord, MemoryTables
 from tests.support.deaths import Died, strikes
 from tests.support.delta_world import PARQUET
 from tests.support.memory_world import ORDERS, START_MS, settings_of

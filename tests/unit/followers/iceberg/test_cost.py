@@ -14,8 +14,8 @@ from kafka_s3.followers.iceberg.manifests import FULL, smallest
 from kafka_s3.followers.iceberg.table import SNAPSHOTS
 from kafka_s3.ops.forecast import iceberg_requests
 from kafka_s3.run.wiring.iceberg import iceberg_tables
-from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_testing.faults import FaultyStore
 from tests.support.iceberg_world import IcebergWorld
 
 READING, WRITING = {"get", "get_range", "head"}, {"put", "put_new", "list"}

@@ -8,7 +8,7 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Role
 from kafka_s3.ops.explain.answer import Answer, Outcome
 from kafka_s3.ops.explain.inquiry import explain
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TIME
 from tests.support.memory_world import ORDERS, START_MS, World
 

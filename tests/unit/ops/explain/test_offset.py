@@ -15,7 +15,7 @@ from kafka_s3.ops.explain.answer import Answer, Outcome
 from kafka_s3.ops.explain.inquiry import explain
 from kafka_s3.ops.replay import make_replay
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 

@@ -16,7 +16,7 @@ from kafka_s3.model.protocols import Message
 from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.files import RestoreSelection
 from kafka_s3.ops.restore.plan import ORIGIN, PartitionRestore, RestorePlan, plan_of, reading_of, restore
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TOLERANT
 from tests.support.deaths import Died
 from tests.support.memory_world import ORDERS, START_MS, World

@@ -22,8 +22,8 @@ from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.expected import JsonDigests
 from kafka_s3.ops.verify.findings import FindingKind
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, failure
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, Verb, failure
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.verifying import audited, kinds

@@ -25,7 +25,7 @@ from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import FindingKind
 from kafka_s3.run.wiring.pipeline import noted_settings, state_paths
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.conformance import adapter
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.entry_points import install

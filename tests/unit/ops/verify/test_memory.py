@@ -15,8 +15,8 @@ from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claims import ClaimedKeys, Claims, Overlaps, claimed_twice, read_claims
-from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.store import ObjectInfo
+from kafka_s3_testing.faults import FaultyStore
 from tests.support.big_log import big_log
 from tests.support.examples import examples
 from tests.support.memory_world import START_MS

@@ -15,7 +15,7 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import Requests, took
 from kafka_s3.run.metrics.exporters import prometheus_registry
 from kafka_s3.run.metrics.sink_metrics import Sample, SinkMetrics, memory_samples
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
 from tests.support.rewriting import ask_for_compaction
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.pipeline import object_names
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World
 
 STORAGE = "io.confluent.connect.storage.partitioner."

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_s3.testing.services.demo_records import DAY_START, DAYS, END, DemoRecord, demo_records
+from kafka_s3_testing.services.demo_records import DAY_START, DAYS, END, DemoRecord, demo_records
 
 COUNT = 6_000
 

@@ -8,7 +8,7 @@ from collections import Counter
 import fastavro
 import pytest
 
-from kafka_s3.testing.services.demo_records import (
+from kafka_s3_testing.services.demo_records import (
     CARRIERS,
     DAY_START,
     END,

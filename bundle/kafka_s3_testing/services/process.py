@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from kafka_s3.run.java.cache import LocalServiceError
-from kafka_s3.testing.services import guard
+from kafka_s3_testing.services import guard
 
 HOST = "127.0.0.1"
 SHOWN_BYTES = 4000
@@ -41,12 +41,12 @@ def require_free(port: int) -> None:
         )
 
 
-def is_free(port: int, address: str = HOST) -> bool:
-    """Whether nobody listens on a TCP port of an address of this machine."""
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+def is_free(port: int) -> bool:
+    """Return True if no program listens on a TCP port of this machine."""
+    with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((address, port))
+            probe.bind((HOST, port))
         except OSError:
             return False
     return True

@@ -16,10 +16,10 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
-    from kafka_s3.testing.services.registry import EmbeddedRegistry
-    from kafka_s3.testing.services.s3 import EmbeddedS3
-    from kafka_s3.testing.sink_run import RunSink
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.registry import EmbeddedRegistry
+    from kafka_s3_testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.sink_run import RunSink
 
 _numbers = itertools.count(1)
 
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[EmbeddedKafka]:
     """A real broker, shared by all tests: use the topics of `kafka_topic`."""
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
 
     with EmbeddedKafka() as broker:
         yield broker
@@ -55,7 +55,7 @@ def kafka_topic(kafka_broker: EmbeddedKafka) -> Callable[..., str]:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[EmbeddedS3]:
     """An S3 server, shared by all tests: use the bucket of `s3_bucket`."""
-    from kafka_s3.testing.services.s3 import EmbeddedS3
+    from kafka_s3_testing.services.s3 import EmbeddedS3
 
     with EmbeddedS3() as server:
         yield server
@@ -72,7 +72,7 @@ def s3_bucket(s3_server: EmbeddedS3) -> str:
 @pytest.fixture(scope="session")
 def schema_registry() -> Iterator[EmbeddedRegistry]:
     """A schema registry, a thread of the test process; its schemas stay for the whole run."""
-    from kafka_s3.testing.services.registry import EmbeddedRegistry
+    from kafka_s3_testing.services.registry import EmbeddedRegistry
 
     with EmbeddedRegistry() as registry:
         yield registry
@@ -91,7 +91,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def run_sink(request: pytest.FixtureRequest) -> RunSink:
     """`run_sink(config, {topic: records})`: the sink in memory, no process; with `delta.enable` the bucket is one of `s3_server`."""
-    from kafka_s3.testing.sink_run import run_in_memory
+    from kafka_s3_testing.sink_run import run_in_memory
 
     return partial(run_in_memory, server=lambda: request.getfixturevalue("s3_server"))
 
@@ -99,6 +99,6 @@ def run_sink(request: pytest.FixtureRequest) -> RunSink:
 @pytest.fixture
 def run_sink_on_spark(kafka_broker: EmbeddedKafka, s3_server: EmbeddedS3, spark: SparkSession) -> RunSink:
     """The same through Kafka, Spark and S3, as production runs it."""
-    from kafka_s3.testing.sink_run import run_on_spark
+    from kafka_s3_testing.sink_run import run_on_spark
 
     return partial(run_on_spark, kafka=kafka_broker, server=s3_server, spark=spark)

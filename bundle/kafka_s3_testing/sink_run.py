@@ -43,14 +43,14 @@ from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
-from kafka_s3.testing.records import Records, by_partition
-from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3_testing.records import Records, by_partition
+from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_s3.testing.services.kafka import EmbeddedKafka
+    from kafka_s3_testing.services.kafka import EmbeddedKafka
 
 LOGINS: Final = (
     *(f"consumer.override.{kind}." for kind in ("sasl", "security", "ssl")), "s3.credentials.provider.", "s3.proxy.",

@@ -20,7 +20,7 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.process import SharedSession
 from kafka_s3.run.wiring.running import open_session, run_until_drained
-from kafka_s3.testing.services.demo_records import PARTITIONS, STATUS_TOPIC, STATUSES, status_records
+from kafka_s3_testing.services.demo_records import PARTITIONS, STATUS_TOPIC, STATUSES, status_records
 
 CONFIG: Final = "examples/order-status.json"
 CHANGES: Final = 5_000

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from kafka_s3.run.java.cache import LocalServiceError, announce, cache_folder, locked
-from kafka_s3.testing.services.process import HOST, ServerProcess, free_ports, require_free
+from kafka_s3_testing.services.process import HOST, ServerProcess, free_ports, require_free
 
 REGION = "us-east-1"
 ACCESS_KEY = "kafka-s3-local"

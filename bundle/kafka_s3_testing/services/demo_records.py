@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_s3.model.protocols import Message
-from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.registry import EmbeddedRegistry
 
 ORDERS_TOPICS = ("orders", "payments")
 PARTITIONS = 3

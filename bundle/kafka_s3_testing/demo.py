@@ -25,7 +25,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from kafka_s3.cli.dashboard import app_file, shipped
-from kafka_s3.cli.demo_state import CONFIG, show_states
 from kafka_s3.cli.display import (
     ProgressObserver,
     bucket_tree,
@@ -54,7 +53,8 @@ from kafka_s3.run.spark.session import delta_session, spark_session
 from kafka_s3.run.wiring.clients import plain_reader
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.run.wiring.running import open_session, run_until_drained, stop_on_signals
-from kafka_s3.testing.services.demo_records import (
+from kafka_s3_testing.demo_state import CONFIG, show_states
+from kafka_s3_testing.services.demo_records import (
     ORDERS_COUNT,
     ORDERS_TOPICS,
     PARTITIONS,
@@ -65,10 +65,10 @@ from kafka_s3.testing.services.demo_records import (
     register_shipments,
     shipment_records,
 )
-from kafka_s3.testing.services.kafka import EmbeddedKafka
-from kafka_s3.testing.services.process import free_ports
-from kafka_s3.testing.services.registry import EmbeddedRegistry
-from kafka_s3.testing.services.s3 import EmbeddedS3
+from kafka_s3_testing.services.kafka import EmbeddedKafka
+from kafka_s3_testing.services.process import free_ports
+from kafka_s3_testing.services.registry import EmbeddedRegistry
+from kafka_s3_testing.services.s3 import EmbeddedS3
 
 REGISTRY_KEY = "value.converter.schema.registry.url"
 CONFIGS = ("examples/orders.json", "examples/shipments.json")

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from kafka_s3.connect.schemas.registered import Language
-from kafka_s3.testing.services.process import HOST, free_ports, require_free
+from kafka_s3_testing.services.process import HOST, free_ports, require_free
 
 NO_SUBJECT, NO_VERSION, NO_SCHEMA, INVALID_SCHEMA, INVALID_VERSION = 40401, 40402, 40403, 42201, 42202
 LANGUAGES: Final = ("AVRO", "JSON", "PROTOBUF")

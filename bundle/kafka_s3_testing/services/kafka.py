@@ -15,8 +15,8 @@ from kafka_s3.model.errors import KafkaUnavailable
 from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.java.jars import kafka_jars
 from kafka_s3.run.java.java import WRITTEN_S, ClassArchive, find_java
-from kafka_s3.testing.services.guard import GRACE_SECONDS
-from kafka_s3.testing.services.process import HOST, ServerProcess, free_ports, require_free
+from kafka_s3_testing.services.guard import GRACE_SECONDS
+from kafka_s3_testing.services.process import HOST, ServerProcess, free_ports, require_free
 
 START_SECONDS = 60.0
 # A short life in little memory: the quick compiler alone starts a quarter faster and leaves more of two cores to Spark.
