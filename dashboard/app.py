@@ -14,17 +14,17 @@ from typing import Any, Final
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from figures import data
-from figures.fleet import by_urgency
-from figures.text import plain
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from page import controls, parts, resources, states
-from page.scene import scene
-from reading.background import PAGES_FIRST
-from reading.bucket import LOGIN, surroundings
-from reading.reader import SILENT_S
-from views import commits, configuration, dead_letters, fleet, layout, overview, rotation, tables
+from kafka_s3_dashboard.figures import data
+from kafka_s3_dashboard.figures.fleet import by_urgency
+from kafka_s3_dashboard.figures.text import plain
+from kafka_s3_dashboard.page import controls, parts, resources, states
+from kafka_s3_dashboard.page.scene import scene
+from kafka_s3_dashboard.reading.background import PAGES_FIRST
+from kafka_s3_dashboard.reading.bucket import LOGIN, surroundings
+from kafka_s3_dashboard.reading.reader import SILENT_S
+from kafka_s3_dashboard.views import commits, configuration, dead_letters, fleet, layout, overview, rotation, tables
 
 VIEWS: tuple[ModuleType, ...] = (fleet, overview, rotation, dead_letters, layout, tables, commits, configuration)
 ICON: Final = str(Path(__file__).with_name("icon.png"))

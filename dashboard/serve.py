@@ -17,9 +17,9 @@ import streamlit as st
 from streamlit.web import cli
 
 from kafka_s3.model.errors import SinkError
-from page import resources
-from reading.background import PAGES_FIRST
-from reading.bucket import surroundings
+from kafka_s3_dashboard.page import resources
+from kafka_s3_dashboard.reading.background import PAGES_FIRST
+from kafka_s3_dashboard.reading.bucket import surroundings
 
 VIEWS: Final = ("fleet", "overview", "rotation", "dead_letters", "layout", "tables", "commits", "configuration")
 QUICK_TURNS_S: Final = 0.001

@@ -10,9 +10,8 @@ Three tables, over every import statement, also those inside functions and for t
 
 And no module is part of a circle of imports, also not within its package, and no package at the top of `bundle/kafka_s3` is.
 
-A module belongs to the longest name of the table that it is in: `kafka_s3.store`, `kafka_s3.engine.loop`, `dashboard.page`.
-This is a program of its own because the dashboard's modules have no package around them, as Streamlit wants it, and jobs are scripts:
-linters of imports know packages only.
+A module belongs to the longest name of the table that it is in: `kafka_s3.store`, `kafka_s3.engine.loop`, `kafka_s3_dashboard.page`.
+This is a program of its own because jobs are scripts, and linters of imports know packages only.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).parents[2]
-TREES: Final = {"bundle": "", "dashboard": "dashboard.", "jobs": "jobs."}
+TREES: Final = {"bundle": "", "dashboard": "", "jobs": "jobs."}
 """The folders with the product's modules, and what stands before a module's name to make it unique."""
 TABLE: Final = "pyproject.toml"
 TESTING: Final = "bundle/pyproject.toml"
@@ -47,16 +46,15 @@ Tree: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module's unique name (`kafka_s3.store.s3`, `dashboard.page.scene`), the name it is imported by, and its path from the root."""
+    """Module by the unique name that it is imported by (`kafka_s3.store.s3`, `jobs.run_sink`), and its path from the root."""
 
     name: str
-    imported_as: str
     path: str
     is_package: bool
 
     @property
     def top(self) -> str:
-        """What it is in at the top of its tree: `kafka_s3.engine`, `dashboard.page`, `jobs.run_sink`."""
+        """What it is in at the top of its tree: `kafka_s3.engine`, `kafka_s3_dashboard.page`, `jobs.run_sink`."""
         return _prefixes(self.name)[-2:][0]
 
 
@@ -82,10 +80,10 @@ class Contracts:
 
 @dataclass(frozen=True, eq=False)
 class Project:
-    """A tree: its contracts, and its modules by the names they are imported by."""
+    """Tree of modules: its contracts, and its modules by their names."""
 
     contracts: Contracts
-    by_import: Mapping[str, Module]
+    by_name: Mapping[str, Module]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +127,15 @@ def breaches(tree: Tree) -> list[str]:
 
 @cache
 def _project(table: str, testing: str, modules: tuple[Module, ...]) -> Project:
-    return Project(contracts_of(table, testing), {module.imported_as: module for module in modules})
+    return Project(contracts_of(table, testing), {module.name: module for module in modules})
 
 
 @cache
 def _imports(project: Project, module: Module, text: str) -> Imports:
     """What a module's text imports. Kept, so that a tree in which one file has changed is soon looked at again."""
     refused, targets = [], set()
-    for line, name in imported_names(text, module.imported_as, module.is_package):
-        target = _target(name, project.by_import)
+    for line, name in imported_names(text, module.name, module.is_package):
+        target = _target(name, project.by_name)
         shown = f"{module.name} imports {target.name if target else name}"
         refused += [(line, f"{shown}: {why}") for why in _refused(module, target, name, project.contracts)]
         if target is not None and not _within(target.name, module.name):
@@ -178,8 +176,8 @@ def modules_of(paths: Iterable[str]) -> list[Module]:
 def _module(path: str) -> Module:
     folder, *parts = path.removesuffix(".py").split("/")
     is_package = parts[-1] == "__init__"
-    name, before = ".".join(parts[:-1] if is_package else parts), TREES[folder]
-    return Module(f"{before}{name}", name if before != "jobs." else f"jobs.{name}", path, is_package)
+    name = TREES[folder] + ".".join(parts[:-1] if is_package else parts)
+    return Module(name, path, is_package)
 
 
 @cache
@@ -214,9 +212,9 @@ def _names(node: ast.AST, module: str, *, is_package: bool) -> Iterator[str]:
             yield name
 
 
-def _target(name: str, by_import: Mapping[str, Module]) -> Module | None:
+def _target(name: str, by_name: Mapping[str, Module]) -> Module | None:
     """The module of ours that a full name means, None for a library's."""
-    return next((by_import[part] for part in _prefixes(name) if part in by_import), None)
+    return next((by_name[part] for part in _prefixes(name) if part in by_name), None)
 
 
 def _refused(module: Module, target: Module | None, name: str, contracts: Contracts) -> Iterator[str]:

@@ -98,7 +98,7 @@ def test_a_service_credential_signs_with_the_workspaces_keys(
 def test_the_dashboard_reads_a_bucket_by_a_service_credential(
     workspace: WorkspaceStandIn, s3: EmbeddedS3, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reading.bucket import opened, surroundings
+    from kafka_s3_dashboard.reading.bucket import opened, surroundings
 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

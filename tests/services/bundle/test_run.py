@@ -61,7 +61,15 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
         for path in (ROOT / "dashboard").rglob("*.py")
         if "wheels" not in path.parts
     }
-    extras = {f"{shared}{name}" for name in ("icon.png", ".streamlit/config.toml", "views/fleet.css", "views/fleet.js")}
+    extras = {
+        f"{shared}{name}"
+        for name in (
+            "icon.png",
+            ".streamlit/config.toml",
+            "kafka_s3_dashboard/views/fleet.css",
+            "kafka_s3_dashboard/views/fleet.js",
+        )
+    }
     pages = {f"{shared}{path}" for path in board}
     examples = {
         f"{data}examples/{path.name}"

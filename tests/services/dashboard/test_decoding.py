@@ -12,8 +12,8 @@ import pytest
 from kafka_s3.connect.schemas.registered import Language
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.files import Role
+from kafka_s3_dashboard.reading.letters import DecodedContent, LetterDecoder
 from kafka_s3_testing.services.registry import EmbeddedRegistry
-from reading.letters import DecodedContent, LetterDecoder
 from tests.support.memory_world import settings_of
 
 ORDER = {

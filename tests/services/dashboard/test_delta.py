@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from figures.delta import rows_in_folder
 from kafka_s3.model.errors import StorageError
+from kafka_s3_dashboard.figures.delta import rows_in_folder
+from kafka_s3_dashboard.reading.delta import KEPT_S, TableLog, TableLogs, list_folder
 from kafka_s3_testing.faults import FaultyStore
 from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
-from reading.delta import KEPT_S, TableLog, TableLogs, list_folder
 from tests.support.clock import Clock
 from tests.support.filled import Tabled, with_table
 from tests.support.numbers import numbers

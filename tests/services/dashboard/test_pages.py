@@ -17,7 +17,6 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from figures import letter_tables
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.engine.control.heartbeat import Phase
 from kafka_s3.engine.control.stored_settings import note_settings, store_config
@@ -32,9 +31,10 @@ from kafka_s3.ops.positions import epoch_ms
 from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import noted_settings
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_dashboard.figures import letter_tables
+from kafka_s3_dashboard.reading import history, letters
 from kafka_s3_testing.services.memory import MemoryRecord
 from kafka_s3_testing.services.s3 import EmbeddedS3
-from reading import history, letters
 from tests.support.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked, world
 from tests.support.iceberg_world import IcebergWorld
 from tests.support.memory_world import BASE, ORDERS, START_MS, World

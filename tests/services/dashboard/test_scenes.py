@@ -11,8 +11,8 @@ import boto3
 import pytest
 
 from kafka_s3.engine.control.heartbeat import Phase
+from kafka_s3_dashboard.reading.history import FRESH_MS
 from kafka_s3_testing.services.s3 import EmbeddedS3
-from reading.history import FRESH_MS
 from tests.support.browser import Browser, chromium, require_chromium, served
 from tests.support.filled import beat, copied, worked
 from tests.support.memory_world import World

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from kafka_s3.model.errors import StorageError
-from reading.background import FAILED_S, Answers
+from kafka_s3_dashboard.reading.background import FAILED_S, Answers
 from tests.support.clock import Clock
 
 

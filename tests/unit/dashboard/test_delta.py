@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 import pytest
 
-from figures.delta import Behind, behind, column_changes, versions_table
 from kafka_s3.store.memory import MemoryStore
-from reading import delta
-from reading.delta import TableLog, list_folder, read_table
+from kafka_s3_dashboard.figures.delta import Behind, behind, column_changes, versions_table
+from kafka_s3_dashboard.reading import delta
+from kafka_s3_dashboard.reading.delta import TableLog, list_folder, read_table
 
 FOLDER = "topics/orders/"
 

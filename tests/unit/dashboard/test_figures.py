@@ -15,24 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, delta, partitions, rotations, text
-from figures.charts import (
-    BOX_COLOURS,
-    IEC,
-    PALETTE,
-    Axis,
-    bars_over_time,
-    boxes,
-    classes,
-    heat_map,
-    lines_over_time,
-    squarified,
-    treemap,
-)
-from figures.data import DAY_MS, NO_TIME, Window, delays
-from figures.fleet import URGENCY, by_urgency, caught_up_text, counts, fleet, why
-from figures.partitions import Heat, heat, medians
-from figures.text import cells, plain
 from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
 from kafka_s3.engine.control.status import SinkHealth, SinkSnapshot, SinkState
@@ -45,8 +27,25 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.alternatives import TopicPace
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
-from kafka_s3_testing.services.memory import MemoryRecord
-from reading.frames import (
+from kafka_s3_dashboard.figures import data, delta, partitions, rotations, text
+from kafka_s3_dashboard.figures.charts import (
+    BOX_COLOURS,
+    IEC,
+    PALETTE,
+    Axis,
+    bars_over_time,
+    boxes,
+    classes,
+    heat_map,
+    lines_over_time,
+    squarified,
+    treemap,
+)
+from kafka_s3_dashboard.figures.data import DAY_MS, NO_TIME, Window, delays
+from kafka_s3_dashboard.figures.fleet import URGENCY, by_urgency, caught_up_text, counts, fleet, why
+from kafka_s3_dashboard.figures.partitions import Heat, heat, medians
+from kafka_s3_dashboard.figures.text import cells, plain
+from kafka_s3_dashboard.reading.frames import (
     KINDS,
     Frames,
     LogPart,
@@ -59,6 +58,7 @@ from reading.frames import (
     part_of_tables,
     read_rows,
 )
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked

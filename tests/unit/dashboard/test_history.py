@@ -13,9 +13,9 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.errors import StorageError
 from kafka_s3.store.memory import MemoryStore
+from kafka_s3_dashboard.reading.history import History, Snapshot
+from kafka_s3_dashboard.reading.watch import Watch
 from kafka_s3_testing.faults import Fault, FaultyStore, Verb
-from reading.history import History, Snapshot
-from reading.watch import Watch
 from tests.support.big_log import big_log
 from tests.support.filled import beat, worked
 from tests.support.memory_world import START_MS

@@ -11,7 +11,7 @@ from kafka_s3.followers.progress import read_positions
 from kafka_s3.model.errors import ObjectMissing, StorageError
 from kafka_s3.run.wiring.iceberg import iceberg_position_key
 from kafka_s3.store.memory import MemoryStore
-from reading.iceberg import IcebergMetadata, metadata_of, read_metadata
+from kafka_s3_dashboard.reading.iceberg import IcebergMetadata, metadata_of, read_metadata
 from tests.support.iceberg_world import IcebergWorld
 
 

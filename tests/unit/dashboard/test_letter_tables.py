@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from figures.letter_tables import (
+from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, LetterState
+from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3_dashboard.figures.letter_tables import (
     MESSAGE,
     MOST_PATTERNS,
     OTHERS,
@@ -23,11 +26,8 @@ from figures.letter_tables import (
     shortened,
     told_apart,
 )
-from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, LetterState
-from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.store.memory import MemoryStore
-from reading import letters
-from reading.frames import Frames, frames_of, part_of
+from kafka_s3_dashboard.reading import letters
+from kafka_s3_dashboard.reading.frames import Frames, frames_of, part_of
 from tests.support.filled import worked
 from tests.support.memory_world import World
 
@@ -63,7 +63,7 @@ def test_patterns_are_shown_from_where_they_differ() -> None:
 
 
 def test_of_patterns_no_more_are_shown_apart_than_a_page_can_bear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figures.letter_tables.MOST_PATTERNS", 2)
+    monkeypatch.setattr("kafka_s3_dashboard.figures.letter_tables.MOST_PATTERNS", 2)
     found = by_pattern([filed(1, "a"), filed(2, "b"), filed(3, "c"), filed(4, "d"), filed(5, "a")])
     assert dict(zip(found["pattern"], found["letters"], strict=True)) == {"a": 2, "b": 1, OTHERS: 2}
 

@@ -8,13 +8,13 @@ from io import BytesIO, StringIO
 import pandas as pd
 import pytest
 
-from figures.charts import MARKS, Axis, bars_over_time, with_marks
-from figures.data import HOUR_MS, Window
-from figures.export import as_csv, as_parquet
-from figures.marks import KINDS, LOOKED_AT, NAMED, marks
 from kafka_s3.engine.control.heartbeat import StateSince
 from kafka_s3.engine.control.stored_settings import NotedSettings
 from kafka_s3.model.files import Role
+from kafka_s3_dashboard.figures.charts import MARKS, Axis, bars_over_time, with_marks
+from kafka_s3_dashboard.figures.data import HOUR_MS, Window
+from kafka_s3_dashboard.figures.export import as_csv, as_parquet
+from kafka_s3_dashboard.figures.marks import KINDS, LOOKED_AT, NAMED, marks
 
 WINDOW = Window(0, 100 * HOUR_MS)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_s3.model.dead_letters import DeadLetter
-from reading.letters import HIDDEN, mask_of
+from kafka_s3_dashboard.reading.letters import HIDDEN, mask_of
 
 FIELDS = frozenset({"email", "Card"})
 

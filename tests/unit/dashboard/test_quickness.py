@@ -10,11 +10,11 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures.data import MINUTE_MS
-from page.controls import Chosen
-from page.resources import MOST, KeptResults
-from reading.background import GiveWay
-from reading.groups import groups_by
+from kafka_s3_dashboard.figures.data import MINUTE_MS
+from kafka_s3_dashboard.page.controls import Chosen
+from kafka_s3_dashboard.page.resources import MOST, KeptResults
+from kafka_s3_dashboard.reading.background import GiveWay
+from kafka_s3_dashboard.reading.groups import groups_by
 from tests.support.examples import examples
 
 rows = st.lists(

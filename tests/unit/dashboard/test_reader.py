@@ -10,7 +10,7 @@ from kafka_s3.model.errors import ObjectMissing, StorageError
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.store import ObjectInfo
-from reading.reader import CONNECT_S, READ_S, SILENT_S, BucketReader, bounded
+from kafka_s3_dashboard.reading.reader import CONNECT_S, READ_S, SILENT_S, BucketReader, bounded
 from tests.support.clock import Clock
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from figures import data, delta, partitions, rotations
-from figures.data import MEASURED, Window, delays
 from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState
 from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.history import tables_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3_dashboard.figures import data, delta, partitions, rotations
+from kafka_s3_dashboard.figures.data import MEASURED, Window, delays
+from kafka_s3_dashboard.reading.frames import Frames, frames_of, part_of, part_of_tables
+from kafka_s3_dashboard.reading.letters import letter_files, read_page, source_of
+from kafka_s3_dashboard.reading.tables import TableStatus
 from kafka_s3_testing.services.memory import MemoryRecord
-from reading.frames import Frames, frames_of, part_of, part_of_tables
-from reading.letters import letter_files, read_page, source_of
-from reading.tables import TableStatus
 from tests.support.configurations import TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.rewriting import ask_for_compaction
