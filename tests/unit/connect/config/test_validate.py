@@ -69,6 +69,7 @@ ACCEPTED: list[dict[str, str | None]] = [
     {"flush.size": None, "rotate.schedule.interval.ms": "600000", "timezone": "UTC"},
     {"flush.size": None, **TIME, "rotate.interval.ms": "600000"},
     {"topics": None, "topics.regex": "events-.*"},
+    {"topics": None, "topics.regex": r"(?<env>\p{Alpha}+)\.\Qev.\E[a-z&&[^x]]+(?i)-v1"},
     {"behavior.on.null.values": "IGNORE", "json.decimal.format": "numeric"},
     {"s3.wan.mode": "true", "s3.path.style.access.enabled": "FALSE"},
     {"key.converter": "io.confluent.connect.avro.AvroConverter", "key.converter.schema.registry.url": "http://r:8081"},
@@ -120,7 +121,9 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"topics": None}, ["topics"]),
     ({"topics.regex": "e.*"}, ["topics.regex"]),
     ({"topics": None, "topics.regex": "e(*"}, ["topics.regex"]),
+    ({"topics": None, "topics.regex": "(?P<env>e.*)"}, ["topics.regex"]),
     ({"errors.deadletterqueue.topic.name": "events"}, ["errors.deadletterqueue.topic.name"]),
+    ({"topics": None, "topics.regex": "[a-z&&[^x]]+", "errors.deadletterqueue.topic.name": "dlq"}, ["errors.deadletterqueue.topic.name"]),
     ({"topics": None, "topics.regex": "d.*", "errors.deadletterqueue.topic.name": "dlq"}, ["errors.deadletterqueue.topic.name"]),
     ({**TIME, "timezone": ""}, ["timezone"]),
     ({**TIME, **STRICT, "timezone": None, "locale": None}, ["timezone", "locale"]),
@@ -313,6 +316,26 @@ def test_a_misspelt_setting_of_a_converter_warns() -> None:
 def test_a_misspelt_value_names_the_right_one() -> None:
     (problem,) = checked({"timestamp.extractor": "recordfeld"}).problems
     assert problem.remedy.startswith("Did you mean RecordField? ")
+
+
+@pytest.mark.parametrize(
+    ("given", "rule", "remedy"),
+    [
+        (
+            "io.debezium.transforms.HeaderToValue",
+            "is a class that this sink does not have.",
+            "record.metadata.enable=true adds",
+        ),
+        ("HeaderToValue", "is a class that this sink does not have.", "record.metadata.enable=true adds"),
+        ("TimezoneConverter$Value", "is not a known class.", "The nearest that there are: TimestampConverter$Value,"),
+        ("CastField$Value", "is not a known class.", "The nearest that there are: MaskField$Value,"),
+        ("ExtractField$Vlaue", "is not a known class.", "Did you mean ExtractField$Value?"),
+    ],
+)
+def test_only_a_misspelling_is_answered_with_the_name_that_is_meant(given: str, rule: str, remedy: str) -> None:
+    (problem,) = checked({"transforms": "t", "transforms.t.type": given}).problems
+    assert problem.rule == rule
+    assert problem.remedy.startswith(remedy)
 
 
 @pytest.mark.parametrize(
