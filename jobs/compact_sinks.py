@@ -8,14 +8,17 @@ A running sink puts the new objects into its log; where none runs the job does s
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.compaction import check_compactable, compact_sink, forecast_sink
+from kafka_s3.ops.compaction import check_compactable, compaction_of, forecast_of
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
 from kafka_s3.ops.sweep import duration_ms
+from kafka_s3.run.wiring.bucket import store_options
+from kafka_s3.store.s3 import S3Store
 
 
 def compact(settings: Settings, given: Namespace) -> bool:
@@ -31,13 +34,20 @@ def compact(settings: Settings, given: Namespace) -> bool:
     except ConfigError as error:
         print(f"{settings.name} is left as it is. {error}")
         return True
-    if given.dry_run:
-        found = forecast_sink(settings, rules, clock_ms=now_ms)
-        print(f"{found.before:,} files with {found.records:,} records would become {found.after:,} (--dry-run).")
-        return True
-    for entry in compact_sink(settings, rules, clock_ms=now_ms, warn=print):
-        replaced = sum(len(swap.keys) for swap in entry.swaps)
-        print(f"Entry {entry.version}: {len(entry.files)} objects in the place of {replaced}.")
+    with closing(S3Store(store_options(settings))) as store:
+        work = compaction_of(settings, store, clock_ms=now_ms, warn=print)
+        _, merges = work.plan(rules)
+        forecast = forecast_of(merges)
+        if not merges:
+            print(work.explain_nothing(rules, older_than=given.older_than))
+        elif given.dry_run:
+            print(
+                f"{forecast.before:,} files with {forecast.records:,} records would become {forecast.after:,} (--dry-run)."
+            )
+        else:
+            for entry in work.run(rules):
+                replaced = sum(len(swap.keys) for swap in entry.swaps)
+                print(f"Entry {entry.version}: {len(entry.files)} objects in the place of {replaced}.")
     return True
 
 

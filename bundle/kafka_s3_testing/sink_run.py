@@ -90,8 +90,8 @@ class SinkRun:
     bucket: Mapping[str, bytes]
 
     def table(self, topic: str | None = None) -> pa.Table:
-        """The rows of a topic's objects (None: of all), in that order; columns as `testing.tables` has them."""
-        return table_of([(file.format, self.objects[file.key]) for file in self._files(topic)])
+        """Return the rows of a topic's objects (None: of all), in that order. Raises ValueError for a column of mixed types."""
+        return table_of([(file, self.objects[file.key]) for file in self._files(topic)])
 
     def dataframe(self, spark: SparkSession, topic: str | None = None) -> DataFrame:
         """The same as a DataFrame of Spark."""
@@ -201,14 +201,33 @@ def _bucket(config: Mapping[str, str], server: EmbeddedS3) -> Iterator[tuple[Set
         store.close()
 
 
-def table_of(objects: Sequence[tuple[str, bytes]]) -> pa.Table:
-    """The rows of objects, each given by its format's name in the log and its bytes; no columns where there are no rows."""
-    if objects and all(name == "parquet" for name, _ in objects):
-        tables = [pq.read_table(io.BytesIO(content)) for _, content in objects]
-        return pa.concat_tables(tables, promote_options="permissive")
-    rows = [row for name, content in objects for row in _rows(name, content)]
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+def table_of(files: Sequence[tuple[DataFile, bytes]]) -> pa.Table:
+    """Return the rows of objects, without columns if there are none. Raises ValueError for a column of mixed types."""
+    if files and all(file.format == "parquet" for file, _ in files):
+        tables = [pq.read_table(io.BytesIO(content)) for _, content in files]
+        with _mixed_types_named("A column", files):
+            return pa.concat_tables(tables, promote_options="permissive")
+    rows = [row for file, content in files for row in _rows(file.format, content)]
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        with _mixed_types_named(f"Column {name!r}", files):
+            columns[name] = pa.array([row.get(name) for row in rows])
+    return pa.table(columns)
+
+
+@contextmanager
+def _mixed_types_named(column: str, files: Sequence[tuple[DataFile, bytes]]) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OverflowError) as error:
+        topics = sorted({file.topic for file, _ in files})
+        if len(topics) > 1:
+            remedy = f"Take one topic at a time: made.table({topics[0]!r})."
+        else:
+            remedy = "Read made.objects instead: the bytes of each object, by key."
+        raise ValueError(
+            f"{column} of {', '.join(topics)} has values that do not go together in one Arrow table: {error}. {remedy}"
+        ) from error
 
 
 def _rows(name: str, content: bytes) -> Iterable[Mapping[str, Any]]:

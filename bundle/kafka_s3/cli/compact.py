@@ -71,7 +71,10 @@ def compact(
         work = compaction_of(settings, store, clock_ms=now_ms, warn=lambda text: show_line(out, text, style="yellow"))
         _, merges = work.plan(rules)
         found = forecast_of(merges)
-        show_forecast(out, found, grace_ms)
+        if merges:
+            show_forecast(out, found, grace_ms)
+        else:
+            show_line(out, work.explain_nothing(rules, older_than=older_than))
         entries = [] if dry_run or not merges else list(work.run(rules))
     for entry in entries:
         show_line(
@@ -89,9 +92,6 @@ def compact(
 
 def show_forecast(out: Console, found: CompactionForecast, grace_ms: int) -> None:
     """What a compaction would do, for people."""
-    if not found.before:
-        show_line(out, "There is nothing to compact: no directory has two or more files that go together.")
-        return
     document = found.document(PRICES, grace_ms=grace_ms)
     table = new_table("What a compaction does", left=["what"], right=["before", "after"])
     table.add_row("files", f"{found.before:,}", f"{found.after:,}")

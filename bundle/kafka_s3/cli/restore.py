@@ -87,6 +87,10 @@ def restore(
         )
     if people:
         show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
+        lacking = sum(one.lacking_bytes for one in done)
+        if lacking:
+            text = f" {lacking:,} of the records written hold U+FFFD, which the sink stored in the place of bytes that are not UTF-8."
+            show_line(out, ("note:", "yellow"), text)
     else:
         document = {
             "dry_run": dry_run,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from kafka_s3.model.files import DataFile, DeadLetterCount, Totals
+from kafka_s3.model.files import DataFile, DeadLetterCount, Role, Totals
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.tasks import Assignment, Fetched, TaskOutcome
 from kafka_s3.model.timing import Requests
@@ -51,7 +51,8 @@ class RoundSummary:
 
     `open` records of these topic-partitions were read and wait in open files; with those that waited before, all that was `read` is
     written, a dead letter, skipped, or open (files that are not kept are read, and counted, again). `open_states` states of open files
-    were written since the start, `open_state_bytes` in all. `fetched` came from Kafka to this round's tasks.
+    were written since the start, `open_state_bytes` in all. `fetched` came from Kafka to this round's tasks. `malformed` counts the values,
+    keys and header values of each topic that were not UTF-8 and were stored with U+FFFD.
     """
 
     version: int
@@ -71,6 +72,7 @@ class RoundSummary:
     phases: Mapping[RoundPhase, float] = field(default_factory=dict)
     requests: Requests = field(default_factory=Requests)
     fetched: tuple[Fetched, ...] = ()
+    malformed: Mapping[tuple[str, Role], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import SinkError
-from kafka_s3.model.files import DataFile, Reason
+from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.timing import Requests
 
@@ -103,7 +103,7 @@ class TaskReport:
     where the open files are kept. `dropped` says why the state of the assignment could not be used: then nothing was done, and the tail
     has to be read from the frontier. `damaged` is the first offset at which Kafka holds something else than records, `damage` says what:
     nothing was done then, either. `requests` went to the bucket from
-    a task's process since its last report, and `fetched` came from Kafka.
+    a task's process since its last report, and `fetched` came from Kafka. `malformed` counts texts that lost bytes that are not UTF-8.
     """
 
     topic_partition: TopicPartition
@@ -134,6 +134,7 @@ class TaskReport:
     postponed: bool = False
     requests: Requests = field(default_factory=Requests)
     fetched: tuple[Fetched, ...] = ()
+    malformed: Mapping[Role, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,19 @@ command takes the log over and does the same itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.compaction import CompactionRules, Merge, ask_for_merges, plan_merges
+from kafka_s3.followers.compaction import MAX_MS, CompactionRules, Merge, ask_for_merges, plan_merges
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.ops.forecast import GIB, Prices
 from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, check_topics, who
-from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths
-from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
 
@@ -101,6 +98,18 @@ class Compaction:
         live = (one for key, one in live_objects(entries).items() if key not in waiting)
         return (entries[-1].version if entries else -1), plan_merges(live, rules)
 
+    def explain_nothing(self, rules: CompactionRules, *, older_than: str) -> str:
+        """Say why no files become one, and whether a smaller `--older-than` would let some. Raises as `plan`."""
+        _, merges = self.plan(replace(rules, until_ms=MAX_MS))
+        forecast = forecast_of(merges)
+        if not merges:
+            rule = "no directory has two or more files that go together and have room in one object (--target-size)"
+            return f"There is nothing to compact, whatever --older-than says: {rule}."
+        return (
+            f"There is nothing to compact yet: {forecast.before:,} files would become {forecast.after:,}, but too few of them are as old "
+            f"as the option asks (--older-than {older_than}). --older-than 1s takes them now."
+        )
+
     def run(self, rules: CompactionRules) -> Iterator[CommitEntry]:
         """Compacts; gives each entry that says so. Raises NotTaken, CommitError, StorageError; what is in the log by then stays."""
         version, merges = self.plan(rules)
@@ -129,17 +138,3 @@ def compaction_of(
 ) -> Compaction:
     """The compaction of a sink of resolved settings. Raises ConfigError."""
     return Compaction(settings, store, clock_ms, warn, wait_s)
-
-
-def compact_sink(
-    settings: Settings, rules: CompactionRules, *, clock_ms: Callable[[], int], warn: Warn
-) -> list[CommitEntry]:
-    """Compacts what a sink of resolved settings wrote; gives the entries. Raises as `Compaction.run`."""
-    with closing(S3Store(store_options(settings))) as store:
-        return list(compaction_of(settings, store, clock_ms=clock_ms, warn=warn).run(rules))
-
-
-def forecast_sink(settings: Settings, rules: CompactionRules, *, clock_ms: Callable[[], int]) -> CompactionForecast:
-    """What a compaction of a sink of resolved settings would do. Raises as `Compaction.plan`."""
-    with closing(S3Store(store_options(settings))) as store:
-        return forecast_of(compaction_of(settings, store, clock_ms=clock_ms, warn=print).plan(rules)[1])

@@ -169,6 +169,15 @@ def test_young_files_and_other_directories_are_left_and_an_unknown_topic_is_refu
         work.plan(CompactionRules(TARGET, world.now, frozenset({"oders"})))
 
 
+def test_a_compaction_of_nothing_says_whether_older_than_keeps_files_back() -> None:
+    work = compaction(filled())
+    young = work.explain_nothing(CompactionRules(TARGET, START_MS), older_than="3m")
+    assert "4 files would become 1" in young
+    assert "(--older-than 3m). --older-than 1s takes them now." in young
+    none = work.explain_nothing(CompactionRules(TARGET, START_MS, directory="partition=7"), older_than="3m")
+    assert none.startswith("There is nothing to compact, whatever --older-than says")
+
+
 def test_a_forecast_says_what_becomes_of_files_and_what_it_costs() -> None:
     found = forecast_of(compaction(filled("sidecars"), []).plan(CompactionRules(TARGET, START_MS + MINUTE_MS))[1])
     assert (found.before, found.after, found.objects_before, found.objects_after, found.records) == (4, 1, 8, 2, 12)

@@ -76,6 +76,25 @@ def test_an_object_of_bytes_is_a_row_and_a_json_value_that_is_no_object_is_one_t
     ]
 
 
+def test_values_of_mixed_types_are_refused_with_topic_column_and_way_out(run_sink: RunSink) -> None:
+    config = {**BASE, "topics": "orders,payments", "flush.size": "1"}
+    made = run_sink(config, {"orders": [value(0, a=1), value(1, a="x")], "payments": [b'{"n": "text"}']})
+    with pytest.raises(ValueError, match=r"^Column 'a' of orders has values .*'x' with type str.* Read made.objects"):
+        made.table("orders")
+    with pytest.raises(
+        ValueError, match=r"^Column 'n' of orders, payments .* Take one topic at a time: made.table\('orders'\)"
+    ):
+        made.table()
+    large = run_sink({**BASE, "flush.size": "1"}, {"orders": [value(2**70)]})
+    with pytest.raises(ValueError, match=r"^Column 'n' of orders"):
+        large.table("orders")
+
+    parquet = {**config, "format.class": f"{FORMAT}parquet.ParquetFormat", "value.schema.inference": "true"}
+    made = run_sink(parquet, {"orders": [value(0)], "payments": [b'{"n": "text"}']})
+    with pytest.raises(ValueError, match=r"^A column of orders, payments .*Field n has incompatible types"):
+        made.table()
+
+
 def test_bad_records_are_dead_letters_or_stop_the_sink_as_configured(run_sink: RunSink) -> None:
     config = {**BASE, "flush.size": "10"}
     made = run_sink({**config, "errors.tolerance": "all"}, {"orders": [b"{broken", value(1)]})

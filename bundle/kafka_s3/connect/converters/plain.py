@@ -5,6 +5,7 @@ Strings and bytes take any bytes, malformed UTF-8 becomes replacement characters
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Final
 
@@ -17,9 +18,19 @@ from kafka_s3.connect.records.runs import Decoded
 from kafka_s3.connect.records.values import Plain
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
 from kafka_s3.model.dead_letters import DATA_EXCEPTION, Failure, Stage
+from kafka_s3.model.files import Role
 
 STRING = ConnectSchema(SchemaType.STRING, optional=True)
 BYTES = ConnectSchema(SchemaType.BYTES, optional=True)
+
+
+def is_utf8(raw: bytes) -> bool:
+    """Return whether bytes are UTF-8 text."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class Strings:
@@ -30,11 +41,14 @@ class Strings:
         batch, nulls = without_tombstones(batch)
         if not len(batch):
             return Decoded(nulls=nulls)
+        malformed: Counter[Role] = Counter()
         try:
             texts = batch.values.cast(pa.string())
         except pa.ArrowInvalid:
-            texts = pa.array([raw.decode("utf-8", "replace") for raw in batch.values.to_pylist()], pa.string())
-        return Decoded([batch.run(Plain(texts), STRING)], nulls=nulls)
+            raws = batch.values.to_pylist()
+            texts = pa.array([raw.decode("utf-8", "replace") for raw in raws], pa.string())
+            malformed[Role.VALUE] = sum(not is_utf8(raw) for raw in raws)
+        return Decoded([batch.run(Plain(texts), STRING)], nulls=nulls, malformed=malformed)
 
 
 class ByteArrayConverter:

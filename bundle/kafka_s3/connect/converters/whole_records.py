@@ -4,13 +4,17 @@ A record whose key cannot be decoded fails before its value is looked at. Keys a
 as its sidecars; a run has keys of one schema.
 
 `KafkaStruct` says in a row where it comes from: a struct `_kafka` inside the value (`record.metadata.enable`), our extension. Its members
-are topic, partition, offset, timestamp, key (text with the string converter, else bytes) and headers (name and text). It is the last
-field of structs and of JSON objects; a value without fields cannot take it and becomes a dead letter or stops the sink.
+are topic, partition, offset, timestamp, key (text with the string converter, else bytes) and headers (name and text). Bytes that are not
+UTF-8 are a data URL there, so that they can be had again (`bytes_of_text`). The struct is the last field of structs and of JSON objects; a
+value without fields cannot take it and becomes a dead letter or stops the sink.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, Protocol, TypeAlias
@@ -21,6 +25,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.converters.converter import Converter, KafkaBatch
 from kafka_s3.connect.converters.headers import HEADERS, HeaderReader, header_row, header_text
+from kafka_s3.connect.converters.plain import is_utf8
 from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Longs, Nulls, Objects, StructColumns, Values
 from kafka_s3.connect.schemas.arrow import arrow_field
@@ -42,6 +47,30 @@ NAMED_TEXTS: Final = ConnectSchema(
     ),
 )
 """The schema of headers here, where one without a value is no reason to refuse the record."""
+DATA_URL: Final = "data:application/octet-stream;base64,"
+"""Begins the text of bytes that are not UTF-8 (RFC 2397)."""
+
+
+def text_of_bytes(raw: bytes) -> str:
+    """Return UTF-8 as it is, and a data URL of other bytes and of what looks like such a URL: `bytes_of_text` returns the bytes."""
+    if is_utf8(raw) and not raw.startswith(DATA_URL.encode()):
+        return raw.decode()
+    return DATA_URL + base64.b64encode(raw).decode()
+
+
+def bytes_of_text(text: str) -> bytes:
+    """Return the bytes of a text that `text_of_bytes` made."""
+    if text.startswith(DATA_URL):
+        try:
+            return base64.b64decode(text.removeprefix(DATA_URL), validate=True)
+        except ValueError:
+            pass
+    return text.encode()
+
+
+def _header_value(raw: bytes) -> str:
+    text = text_of_bytes(raw)
+    return text if text.startswith(DATA_URL) else header_text(raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +122,8 @@ class KafkaStruct:
                 "partition": self.topic_partition.partition,
                 "offset": offset,
                 "timestamp": None if time == NO_TIMESTAMP else time,
-                "key": name.decode("utf-8", "replace") if self.text_keys and name is not None else name,
-                "headers": header_row(own, header_text),
+                "key": text_of_bytes(name) if self.text_keys and name is not None else name,
+                "headers": header_row(own, _header_value),
             }
             for offset, time, name, own in zip(
                 run.offsets.tolist(), run.timestamps.tolist(), names, headers, strict=True
@@ -187,7 +216,8 @@ class RecordConverter:
     def decode_records(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
         """Runs with their sidecars, failures of every stage, and null values. `keys` may be left out where none are needed."""
         whole = batch
-        key_runs, failures = self.keys(batch, keys)
+        decoded_keys = self.keys(batch, keys)
+        failures = decoded_keys.failures
         batch = without_offsets(batch, [failure.offset for failure in failures])
         decoded = self.value.decode(batch)
         runs, nulls = decoded.runs, decoded.nulls
@@ -196,35 +226,39 @@ class RecordConverter:
             failures += more
         if self.tombstones and nulls:
             runs, nulls = with_tombstones(runs, nulls, batch), []
-        runs, refused = self._with_sidecars(runs, key_runs, batch)
-        return Decoded(runs, failures + decoded.failures + refused, nulls)
+        stored = self._with_sidecars(runs, decoded_keys.runs, batch)
+        malformed = decoded_keys.malformed + decoded.malformed + stored.malformed
+        return Decoded(stored.runs, failures + decoded.failures + stored.failures, nulls, malformed=malformed)
 
-    def keys(self, batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
-        """The decoded keys, and those that cannot be decoded; nothing where no key is read."""
+    def keys(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+        """Return the decoded keys, and those that cannot be decoded; nothing if no key is read."""
         if self.key is None or keys is None:
-            return [], []
+            return Decoded()
         found = self.key.decode(KafkaBatch(batch.offsets, batch.timestamps, keys, batch.headers))
-        return found.runs, [replace(failure, stage=Stage.KEY_CONVERTER) for failure in found.failures]
+        failures = [replace(failure, stage=Stage.KEY_CONVERTER) for failure in found.failures]
+        return Decoded(found.runs, failures, malformed=Counter({Role.KEY: found.malformed[Role.VALUE]}))
 
-    def _with_sidecars(self, runs: list[Run], keys: list[Run], batch: KafkaBatch) -> tuple[list[Run], list[Failure]]:
+    def _with_sidecars(self, runs: list[Run], keys: list[Run], batch: KafkaBatch) -> Decoded:
         refused: list[Failure] = []
+        malformed: Counter[Role] = Counter()
         if Role.KEY in self.stores:
             runs, missing = with_keys(runs, keys)
             refused += [rejection(offset, NO_KEY) for offset in missing]
         if Role.HEADER in self.stores and batch.headers is not None:
-            read, failed = self.headers(batch)
+            read, failed, malformed[Role.HEADER] = self.headers(batch)
             refused += failed
             bad = [failure.offset for failure in failed]
             pairs = [with_usable_headers(with_headers(run, batch, read, bad=bad)) for run in runs]
             runs = [run for run, _ in pairs if len(run)]
             refused += [failure for _, failures in pairs for failure in failures]
-        return runs, refused
+        return Decoded(runs, refused, malformed=malformed)
 
-    def headers(self, batch: KafkaBatch) -> tuple[list[Headers], list[Failure]]:
-        """Each record's headers as names and texts; and those that cannot be read."""
+    def headers(self, batch: KafkaBatch) -> tuple[list[Headers], list[Failure], int]:
+        """Return each record's headers as names and texts, those that cannot be read, and how many texts lack bytes (U+FFFD)."""
         assert batch.headers is not None
         read: list[Headers] = []
         failed: list[Failure] = []
+        malformed = 0
         for row, headers in enumerate(batch.headers.to_pylist()):
             try:
                 texts = header_row(headers, self.header)
@@ -235,7 +269,12 @@ class RecordConverter:
                 )
                 texts = []
             read.append(texts)
-        return read, failed
+            malformed += sum(map(_lacks_bytes, headers or (), texts))
+        return read, failed, malformed
+
+
+def _lacks_bytes(header: Mapping[str, Any], text: Mapping[str, str | None]) -> bool:
+    return "\ufffd" in (text["value"] or "") and not is_utf8(header["value"])
 
 
 def without_offsets(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:

@@ -633,5 +633,4 @@ def part_refusal(text: str) -> str | None:
 
 
 def _quoted(key: str) -> str:
-    shown = key if len(key) <= SHOWN else f"{key[:SHOWN]}..."
-    return ascii(shown) if _CONTROL.search(shown) else repr(shown)
+    return repr(key if len(key) <= SHOWN else f"{key[:SHOWN]}...")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -79,6 +80,8 @@ def _each(sidecars: Mapping[Role, Sidecar], some: Callable[[Values], Values]) ->
 class Decoded:
     """What became of a batch: runs, failures, the offsets of null values (tombstones), and of records that a transform dropped.
 
+    `malformed` counts the texts in which U+FFFD replaces bytes that are not UTF-8, by what they are of a record.
+
     Each run is in offset order, and so are the runs' first offsets; runs of different schemas may stretch over each other.
     """
 
@@ -86,3 +89,4 @@ class Decoded:
     failures: list[Failure] = field(default_factory=list)
     nulls: list[int] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
+    malformed: Counter[Role] = field(default_factory=Counter)

@@ -345,8 +345,8 @@ class TransformedRecords:
         A null value, a key or a header that is missing counts as such only behind the last transform.
         """
         whole = batch
-        runs, failures = self._read(batch, keys)
-        found = self.chain.transform_runs(runs, self.topic_partition)
+        decoded = self._read(batch, keys)
+        found = self.chain.transform_runs(decoded.runs, self.topic_partition)
         out = _Sorted(self.converter.stores, self.placing, self.converter.tombstones)
         for run in found.runs:
             out.add(run)
@@ -354,29 +354,29 @@ class TransformedRecords:
         if self.converter.metadata is not None:
             kept, refused = self.converter.metadata.add_struct(kept, whole, keys)
             out.refused += refused
-        return Decoded(
-            split_at_tombstones(kept), failures + found.failures + out.refused, sorted(out.nulls), found.dropped
-        )
+        failures = decoded.failures + found.failures + out.refused
+        return Decoded(split_at_tombstones(kept), failures, sorted(out.nulls), found.dropped, decoded.malformed)
 
-    def _read(self, batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
-        """The records as the transforms see them: null values, and with key and headers where those are read."""
+    def _read(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+        """Return the records as the transforms see them: null values as runs, and with key and headers if those are read."""
         converter = self.converter
-        key_runs, failures = converter.keys(batch, keys)
-        batch = without_offsets(batch, [failure.offset for failure in failures])
+        decoded_keys = converter.keys(batch, keys)
+        batch = without_offsets(batch, [failure.offset for failure in decoded_keys.failures])
         decoded = converter.value.decode(batch)
-        failures = [*failures, *decoded.failures]
+        failures = [*decoded_keys.failures, *decoded.failures]
+        malformed = decoded_keys.malformed + decoded.malformed
         runs = with_tombstones(decoded.runs, decoded.nulls, batch) if decoded.nulls else decoded.runs
         if converter.key is not None and keys is not None:
-            runs = _with_any_keys(runs, key_runs)
+            runs = _with_any_keys(runs, decoded_keys.runs)
         if batch.headers is not None and (Role.HEADER in converter.stores or Role.HEADER in self.chain.reads):
-            read, failed = converter.headers(batch)
+            read, failed, malformed[Role.HEADER] = converter.headers(batch)
             bad = [failure.offset for failure in failed]
             runs = [with_headers(run, batch, read, bad=bad) for run in runs]
             runs = [run for run in runs if len(run)]
             failures += [
                 failure for failure in failed if failure.offset not in {one.offset for one in decoded.failures}
             ]
-        return runs, failures
+        return Decoded(runs, failures, malformed=malformed)
 
 
 @dataclass(slots=True)

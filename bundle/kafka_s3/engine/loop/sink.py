@@ -20,6 +20,7 @@ is away: then the loop itself waits. A backlog is read beside the loop, too, whe
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -59,7 +60,7 @@ from kafka_s3.model.errors import (
     StorageError,
     UploadMissing,
 )
-from kafka_s3.model.files import DeadLetterCount, Reason, Totals, counted
+from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, counted
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, RoundSummary, Source, Start, TopicBacklog
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
@@ -78,6 +79,7 @@ PIECE_CHECK_MS: Final = 100
 """How often it checks whether a piece of a backlog has."""
 LOOKS_A_MS: Final = 4
 """A look at the brokers for so many topic-partitions may follow after a millisecond."""
+MALFORMED_PARTS: Final = {Role.VALUE: "Values", Role.KEY: "Keys", Role.HEADER: "Header values"}
 _log = logging.getLogger(__name__)
 
 
@@ -134,6 +136,7 @@ class Sink:
         self.polled_ms: int | None = None
         self._phases = PhaseTimes()
         self._round: Round | None = None
+        self._malformed_parts: set[tuple[str, Role]] = set()
         self._outage = Outage(behaviour.lost, observer, clock_ms, self.failures.is_final)
         self.committer = Committer(
             log,
@@ -460,9 +463,24 @@ class Sink:
             phases=self._phases.collect(),
             requests=reduce(Requests.plus, (report.requests for report in reports), Requests()),
             fetched=tuple(one for report in reports for one in report.fetched),
+            malformed=malformed_texts(reports),
         )
+        for (topic, part), count in summary.malformed.items():
+            self._warn_of_malformed(topic, part, count)
         self.observer.round_done(summary)
         self.observer.polled(self._backlog)
+
+    def _warn_of_malformed(self, topic: str, part: Role, count: int) -> None:
+        """Log once for each topic and part of its records that text is stored without bytes that it had."""
+        if (topic, part) in self._malformed_parts:
+            return
+        self._malformed_parts.add((topic, part))
+        _log.warning(
+            "%s of topic %s are not UTF-8 (%d in this round), and are stored with U+FFFD in the place of these bytes, as in the original. "
+            "%s.converter=org.apache.kafka.connect.converters.ByteArrayConverter keeps them. Further ones are only counted "
+            "(kafka_s3_malformed_texts_total).",
+            MALFORMED_PARTS[part], topic, count, part,
+        )  # fmt: skip
 
     def _start(self) -> Start:
         now, heads = self.clock_ms(), self.brokers.heads(self.partition_states)
@@ -683,6 +701,15 @@ def _progress(report: TaskReport, before: Progress) -> Progress:
         )
     written = max((file.last_offset + 1 for file in values), default=before.written)
     return Progress(report.frontier, written, dead.since(report.frontier))
+
+
+def malformed_texts(reports: Iterable[TaskReport]) -> dict[tuple[str, Role], int]:
+    """Return how many values, keys and header values of each topic were not UTF-8."""
+    counts: Counter[tuple[str, Role]] = Counter()
+    for report in reports:
+        for part, count in report.malformed.items():
+            counts[report.topic_partition.topic, part] += count
+    return dict(+counts)
 
 
 def log_reports(reports: Sequence[TaskReport]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -268,6 +269,7 @@ class _Task:
         )
         self._bad = _bad_records(pipeline, assignment, store, folder)
         self._read, self._read_bytes = 0, 0
+        self._malformed: Counter[Role] = Counter()
         self._until = assignment.until
         self._max_files = sys.maxsize if assignment.max_files is None else assignment.max_files
         self._counter = ReadCounter()
@@ -406,6 +408,7 @@ class _Task:
         """
         for piece, decoded in self._decoded(batch) if len(batch) else ():
             self._bad.note_dropped(decoded.dropped)
+            self._malformed += decoded.malformed
             failures = list(decoded.failures)
             routed = [one for run in decoded.runs for one in self._preparation.prepared(run, now_ms, failures)]
             failures += [failure for mixed in mixed_batches(routed) for failure in self._writer.write(mixed)]
@@ -450,6 +453,7 @@ class _Task:
             columns=tuple(closed.columns),
             read_bytes=self._read_bytes,
             state=state,
+            malformed=dict(self._malformed),
         )
 
     def _stopped(self, stop: Stopped) -> TaskReport:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import count
 from typing import Any, Final
 
-from kafka_s3.connect.converters.whole_records import FIELD
+from kafka_s3.connect.converters.whole_records import FIELD, bytes_of_text
 from kafka_s3.connect.naming.keys import (
     DataKeys,
     ObjectKey,
@@ -95,6 +95,7 @@ class StoredFile:
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
+REPLACEMENT: Final = "\ufffd".encode()
 _WRAPPER: Final = {Role.KEY: "key", Role.HEADER: "headers"}
 _END: Final = object()
 
@@ -110,7 +111,16 @@ class RowReading:
     framing: Framing
     value_converter: str
     key_converter: str
+    header_converter: str
     metadata: bool
+
+    def lacks_bytes(self, message: Message) -> bool:
+        """Return whether a record holds U+FFFD in what was stored as text, which may stand for bytes that were not UTF-8."""
+        texts = [message.value] if self.value_converter == "string" else []
+        texts += [message.key] if self.key_converter == "string" else []
+        if self.metadata or self.header_converter != "bytes":
+            texts += [value for _, value in message.headers]
+        return any(REPLACEMENT in text for text in texts if text is not None)
 
     def messages(self, store: ObjectStore, file: StoredFile) -> Iterator[Message]:
         """The wanted records of a file, in order: sorted rows in that of the offsets that their metadata have, if they have some.
@@ -153,7 +163,8 @@ class RowReading:
         if self.metadata and part is not None:
             row_value, kept = _metadata(json.loads(row_value) if isinstance(row_value, bytes) else row_value)
             if kept is not None:
-                key, headers, time = self._key(kept.get("key")), _headers(kept.get("headers")), kept.get("timestamp")
+                key, time = self._key(kept.get("key")), kept.get("timestamp")
+                headers = _headers(kept.get("headers"), bytes_of_text)
         as_json = part is not None and part.format == "json"
         value = in_kafka(row_value, self.value_converter if as_json else "")
         if Role.KEY in found:
@@ -163,13 +174,14 @@ class RowReading:
                 self.key_converter if sidecar.format == "json" else "",
             )
         if Role.HEADER in found:
-            headers = _headers(_inner(found[Role.HEADER], Role.HEADER, file.parts[Role.HEADER].format))
+            rows = _inner(found[Role.HEADER], Role.HEADER, file.parts[Role.HEADER].format)
+            headers = _headers(rows, _bytes_of_base64 if self.header_converter == "bytes" else str.encode)
         origin = (file.topic_partition.topic, file.topic_partition.partition, file.first_offset + row)
         return Message(key, value, headers, time, origin)
 
     def _key(self, kept: Any) -> bytes | None:
-        if isinstance(kept, str) and self.key_converter != "string":
-            return base64.b64decode(kept)
+        if isinstance(kept, str):
+            return bytes_of_text(kept) if self.key_converter == "string" else base64.b64decode(kept)
         return in_kafka(kept, "")
 
 
@@ -217,8 +229,16 @@ def _inner(row: Any, role: Role, form: str) -> Any:
     return row[_WRAPPER[role]] if isinstance(row, dict) and set(row) == {_WRAPPER[role]} else row
 
 
-def _headers(rows: Any) -> Headers:
-    return tuple((one["key"], in_kafka(one["value"], "")) for one in rows or ())
+def _headers(rows: Any, read: Callable[[str], bytes]) -> Headers:
+    return tuple((one["key"], None if one["value"] is None else read(one["value"])) for one in rows or ())
+
+
+def _bytes_of_base64(text: str) -> bytes:
+    """Return the bytes of a header that ByteArrayConverter read; a text that is not base64 is one of an earlier converter."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return text.encode()
 
 
 @dataclass(frozen=True, slots=True)

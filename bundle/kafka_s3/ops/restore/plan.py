@@ -200,7 +200,8 @@ class PartitionRestore:
     """What is to come back of one source partition, to which target, and from where on.
 
     `before` is what the target holds: how far earlier runs of this restore came, or records of others, after which it writes only if it
-    `appends`. `records` are those of the log in all, None where only names are known.
+    `appends`. `records` are those of the log in all, None where only names are known. `lacking_bytes` counts those `written` now that
+    hold U+FFFD in what was stored as text.
     """
 
     source: TopicPartition
@@ -209,6 +210,7 @@ class PartitionRestore:
     appends: bool = False
     before: RestoreState | OtherRecords = OtherRecords()
     written: int = 0
+    lacking_bytes: int = 0
 
     @property
     def group(self) -> str:
@@ -237,6 +239,7 @@ class PartitionRestore:
             "bytes": self.files.size,
             "first_offset": self.files[0].first_offset, "already_there": self.already_there, "written": self.written,
             "other_records": asdict(self.others) if self.others else None,
+            "lacking_bytes": self.lacking_bytes,
         }  # fmt: skip
 
 
@@ -333,7 +336,7 @@ def _look_at_target(target: TargetCluster, partition: PartitionRestore, topic_id
 def _restored(
     partition: PartitionRestore, topic_id: str, store: ObjectStore, reading: RowReading, target: TargetCluster
 ) -> PartitionRestore:
-    written = 0
+    written = lacking = 0
     with target.sending(partition.target, partition.group) as send:
         # looked up again: what an earlier run had on its way may have come since the plan was made, and nothing comes any more
         partition = replace(partition, before=_look_at_target(target, partition, topic_id))
@@ -343,11 +346,12 @@ def _restored(
             state = RestoreState(secrets.token_hex(8), 0, Position(0, -1))
         for file, row, message in _messages(partition, state.last, store, reading):
             written += 1
+            lacking += reading.lacks_bytes(message)
             mark = origin_mark(state.id, file, row)
             marked = replace(message, headers=(*unmarked(message.headers), (ORIGIN, mark.encode())))
             progress = ProducerProgress(state.count + written, progress_note(state.id, topic_id, partition.files, mark))
             send(partition.target.topic, marked, partition=partition.target.partition, progress=progress)
-    return replace(partition, written=written)
+    return replace(partition, written=written, lacking_bytes=lacking)
 
 
 def _messages(
@@ -397,8 +401,12 @@ class FileStatistics:
 def losses(settings: Settings, files: FileStatistics) -> list[str]:
     """A sentence for each thing that the objects did not keep."""
     notes = [_values(settings, form) for form in sorted(files.formats)]
+    notes.append(_malformed(settings, files))
     if not settings.flag("record.metadata.enable"):
         notes += _envelopes(settings, files)
+    else:
+        numbers = "1.50 was stored as 1.5, and text in quotes without them"
+        notes.append(f"Header values come back as the simple header converter wrote them: {numbers}.")
     if settings.names("transforms"):
         notes.append("Values are those behind the transforms, not those that were consumed.")
     if files.overlapping:
@@ -423,6 +431,23 @@ def _values(settings: Settings, form: str) -> str:
     return ""
 
 
+def _malformed(settings: Settings, files: FileStatistics) -> str:
+    """Name the texts that lack bytes, if some had any that are not UTF-8."""
+    has_metadata = settings.flag("record.metadata.enable")
+    texts = {
+        "values": settings.text("value.converter") == "string" and bool(files.formats - {"block_gzip"}),
+        "keys": settings.text("key.converter") == "string" and bool(files.with_key) and not has_metadata,
+        "header values": settings.text("header.converter") in ("simple", "string")
+        and bool(files.with_headers)
+        and not has_metadata,
+    }
+    parts = [name for name, is_text in texts.items() if is_text]
+    if not parts:
+        return ""
+    lost = "come back with U+FFFD in the place of these bytes, as the objects hold them"
+    return f"Bytes that are not UTF-8 in {', '.join(parts)} {lost}; such records are counted."
+
+
 def _envelopes(settings: Settings, files: FileStatistics) -> list[str]:
     notes, of_all = [], f"of {files.files:,} files"
     if files.with_key < files.files and not block_gzip_of(settings).stores_keys:
@@ -433,8 +458,8 @@ def _envelopes(settings: Settings, files: FileStatistics) -> list[str]:
     if files.with_headers < files.files:
         without = f"{files.files - files.with_headers:,} {of_all} were written without headers"
         notes.append(f"{without} (store.kafka.headers).")
-    if files.with_headers:
-        notes.append("Values of headers come back as text.")
+    if files.with_headers and settings.text("header.converter") not in AS_THEY_WERE:
+        notes.append("Values of headers come back as the text that was written.")
     if files.timed < files.files:
         several = f"{files.files - files.timed:,} {of_all} hold records of several times, or do not say"
         now = "those records get the time at which they are written back"
@@ -457,6 +482,7 @@ def reading_of(settings: Settings) -> RowReading:
         block_gzip_of(settings).framing,
         settings.text("value.converter"),
         settings.text("key.converter"),
+        settings.text("header.converter"),
         settings.flag("record.metadata.enable"),
     )
 

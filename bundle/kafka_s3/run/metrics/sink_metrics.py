@@ -16,7 +16,7 @@ from typing import Final
 
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.model.dead_letters import Stage
-from kafka_s3.model.files import Reason, counted
+from kafka_s3.model.files import Reason, Role, counted
 from kafka_s3.model.protocols import Observer, RewriteSummary, RoundSummary, StateProgress, TopicBacklog
 from kafka_s3.model.timing import Durations, Requests, took
 
@@ -71,6 +71,9 @@ FETCHED: Final = Instrument("kafka_s3_fetched_bytes_total", _COUNTER, "Bytes tha
 FILES: Final = Instrument("kafka_s3_files_total", _COUNTER, "Files committed, by the rotation rule that closed them.",
                           (*_TOPIC, "reason"))  # fmt: skip
 BYTES: Final = Instrument("kafka_s3_file_bytes_total", _COUNTER, "Bytes of the files committed.", _TOPIC)
+MALFORMED: Final = Instrument("kafka_s3_malformed_texts_total", _COUNTER, "Values, keys and header values (`part`) that were not UTF-8: "
+                              "U+FFFD is stored in the place of their bytes, as in the original. What is read again counts again.",
+                              (*_TOPIC, "part"))  # fmt: skip
 DEAD_LETTERS: Final = Instrument("kafka_s3_dead_letters_total", _COUNTER, "Dead letters committed, by the stage at which their records "
                                  "failed.", (*_TOPIC, "stage"))  # fmt: skip
 LAG_RECORDS: Final = Instrument(
@@ -134,7 +137,7 @@ MEMORY: Final = Instrument("kafka_s3_memory_bytes", _GAUGE, "Resident memory on 
                            "the Python processes of tasks. What forked processes share counts in each.", ("process",))  # fmt: skip
 
 INSTRUMENTS: Final = (
-    RECORDS, RECORDS_READ, FETCHED, FILES, BYTES, DEAD_LETTERS, LAG_RECORDS, LAG_SECONDS, OPEN_AGE, DELAY, UNREAD,
+    RECORDS, RECORDS_READ, FETCHED, FILES, BYTES, MALFORMED, DEAD_LETTERS, LAG_RECORDS, LAG_SECONDS, OPEN_AGE, DELAY, UNREAD,
     CATCH_UP, CATCH_UP_RATE, PHASE, PROBLEMS, WARNINGS, LAST_ROUND,
     ROUND, REQUESTS, FAILED, RETRIES, STATES, STATE_BYTES, REWRITTEN, DELETED,
     STATE_ENTRY, STATE_KEYS, STATE_PACE, STATE_MERGED, STATE_WAITING, MEMORY,
@@ -275,11 +278,15 @@ class SinkMetrics(Observer):
             self._add(RECORDS, 0, topic, result)
         for stage in Stage:
             self._add(DEAD_LETTERS, 0, topic, str(stage))
+        for part in (Role.VALUE, Role.KEY, Role.HEADER):
+            self._add(MALFORMED, 0, topic, str(part))
 
     def _count_round(self, done: RoundSummary) -> None:
         self._add(RECORDS_READ, done.read)
         for one in done.fetched:
             self._add(FETCHED, one.bytes, one.zone, one.broker_zone)
+        for (topic, part), count in done.malformed.items():
+            self._add(MALFORMED, count, topic, str(part))
         for file in counted(done.files):
             self._add(FILES, 1, file.topic, str(file.reason))
             self._add(BYTES, file.bytes, file.topic)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.connect.config.validate import CheckedConfig, validate
+from kafka_s3.connect.config.validate import CheckedConfig, resolved, validate
+from kafka_s3.model.errors import ConfigError
 
 FORMAT = "io.confluent.connect.s3.format."
 PARTITIONER = "io.confluent.connect.storage.partitioner."
@@ -99,6 +100,18 @@ ACCEPTED: list[dict[str, str | None]] = [
 def test_what_the_original_takes_is_accepted_silently(changes: dict[str, str | None]) -> None:
     result = checked(changes)
     assert (result.problems, result.warnings) == ((), ())
+
+
+def test_tags_that_are_no_pairs_are_named_unless_they_come_from_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "s3.object.tagging.key.value.pairs"
+    (problem,) = checked({key: "team:data,environment,:x,cost:"}).problems
+    assert "'environment', ':x' are none" in problem.rule
+    assert "Write a colon after the name of the tag" in problem.remedy
+    monkeypatch.setenv("TAGS", "team:data,environment")
+    with pytest.raises(ConfigError) as refused:
+        resolved(checked({key: "${env:TAGS}"}).usable())
+    assert "number 2 is none" in str(refused.value)
+    assert "environment" not in str(refused.value)
 
 
 REFUSED: list[tuple[dict[str, str | None], list[str]]] = [

@@ -9,7 +9,10 @@ from typing import Any
 import fastavro
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kafka_s3.connect.converters.whole_records import DATA_URL, bytes_of_text, text_of_bytes
 from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
@@ -106,3 +109,27 @@ def test_keys_of_another_converter_are_bytes() -> None:
     (rows,) = world_with(config, [b"{}"] * 3).objects().values()
 
     assert [row["_kafka"]["key"] for row in rows] == ["azA=", None, "azI="]
+
+
+@given(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda text: f"{DATA_URL}{text}".encode())))
+def test_any_bytes_become_text_of_which_they_can_be_made_again(raw: bytes) -> None:
+    text = text_of_bytes(raw)
+    assert bytes_of_text(text) == raw
+    assert text.encode() == raw or text.startswith(DATA_URL)
+
+
+@pytest.mark.parametrize("format_of", [{}, INFERRED])
+@pytest.mark.parametrize("headers", ["SimpleHeaderConverter", "ByteArrayConverter"])
+def test_keys_and_header_values_that_are_not_utf_8_keep_their_bytes(format_of: dict[str, str], headers: str) -> None:
+    world = World({**ON, **STRINGS, **format_of, "header.converter": headers, "flush.size": "1"})
+    world.start()
+    world.kafka.add(
+        ORDERS, MemoryRecord(0, START_MS, b"\xff\xfe", b'{"n": 1}', (("h", b"\x80"), ("g", b"text"), ("e", b"")))
+    )
+    assert world.sink.poll_and_commit()
+    ((key, content),) = [(key, data) for key, data in world.store.objects.items() if key.startswith("topics/")]
+    (row,) = parquet_rows(world) if format_of else lines(key, content)
+
+    assert row["_kafka"]["key"] == "data:application/octet-stream;base64,//4="
+    values = [header["value"] for header in row["_kafka"]["headers"]]
+    assert values == ["data:application/octet-stream;base64,gA==", "text", ""]

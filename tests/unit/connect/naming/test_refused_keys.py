@@ -82,6 +82,12 @@ def test_the_reason_names_the_key_and_the_way_out() -> None:
     assert "the part '..'" in reason
 
 
+def test_the_reason_shows_the_key_that_an_object_beginning_with_the_record_would_have() -> None:
+    reasons = [reason for _, _, reason in letters(run(FIELD, ["good", "a\nbé", "a/../b"]))]
+    assert r"'topics/orders/d=a\nbé/orders+0+0000000001.json' holds the control character U+000A" in reasons[0]
+    assert "'topics/orders/d=a/../b/orders+0+0000000002.json' has the part '..'" in reasons[1]
+
+
 def test_without_tolerance_such_a_record_stops_the_sink_before_anything_is_written() -> None:
     from kafka_s3.model.errors import SinkError
 

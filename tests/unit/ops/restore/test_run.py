@@ -139,6 +139,55 @@ def test_the_struct_of_record_metadata_gives_key_headers_and_each_time() -> None
     assert not any("keys" in note or "times" in note for note in planned(world, target).notes)
 
 
+METADATA = {"record.metadata.enable": "true", "key.converter": STRING}
+BINARY = (("id", b"\x00\xff"), ("text", "ü".encode()), ("none", None))
+
+
+@pytest.mark.parametrize("form", ["json.JsonFormat", "parquet.ParquetFormat", "avro.AvroFormat"])
+@pytest.mark.parametrize("headers", ["SimpleHeaderConverter", "ByteArrayConverter"])
+def test_binary_keys_and_headers_of_the_metadata_come_back_byte_for_byte(form: str, headers: str) -> None:
+    inferred = {"value.schema.inference": "true"} if "parquet" in form else {}
+    enveloped = {"value.converter.schemas.enable": "true"} if "avro" in form else {}
+    config = {
+        "flush.size": "1",
+        **METADATA,
+        "header.converter": headers,
+        "format.class": FORMAT + form,
+        **inferred,
+        **enveloped,
+    }
+    schema = {"type": "struct", "fields": [{"field": "n", "type": "int64"}]}
+    value = json.dumps({"schema": schema, "payload": {"n": 1}}).encode() if enveloped else b'{"n":1}'
+    world = written(config, [MemoryRecord(0, START_MS, b"\xfe", value, BINARY)])
+    target = MemoryTarget(world.kafka)
+    (done,) = restored(world, target)
+    (found,) = target.found("back")
+    assert (found.key, found.headers) == (b"\xfe", BINARY)
+    assert done.lacking_bytes == 0
+
+
+def test_bytes_that_the_string_converter_lost_are_reported_before_and_counted() -> None:
+    config = {"flush.size": "3", "value.converter": STRING, **KEYS, **HEADERS}
+    lossy = MemoryRecord(0, START_MS, b"\xfe", b"\xff", (("id", b"\xfd"),))
+    world = written(config, [lossy, record(1, b"text")])
+    target = MemoryTarget(world.kafka)
+    assert [note for note in planned(world, target).notes if "not UTF-8 in values, keys, header values" in note]
+    (done,) = restored(world, target)
+    assert (done.written, done.lacking_bytes) == (2, 1)
+    assert target.found("back")[0].key == "\ufffd".encode()
+
+
+def test_headers_of_the_byte_array_converter_come_back_byte_for_byte_from_their_objects() -> None:
+    headers = (("id", b"\x00\xff"), ("text", b"abc"))
+    world = written(
+        {"flush.size": "1", **HEADERS, "header.converter": BYTES}, [MemoryRecord(0, START_MS, None, b"{}", headers)]
+    )
+    target = MemoryTarget(world.kafka)
+    assert not any("header" in note for note in planned(world, target).notes)
+    restored(world, target)
+    assert target.found("back")[0].headers == headers
+
+
 def test_a_time_that_all_records_of_a_file_share_is_kept_others_are_not_and_that_is_reported() -> None:
     world = numbered(3)
     target = MemoryTarget(world.kafka)

@@ -43,6 +43,38 @@ def read(metrics: SinkMetrics) -> dict[str, float]:
     return found
 
 
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+STORED = "io.confluent.connect.s3.format.json.JsonFormat"
+
+
+@pytest.mark.parametrize("transforms", [{}, {"transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+                                             "transforms.t.field": "text"}])  # fmt: skip
+def test_text_that_is_not_utf_8_is_counted_and_logged_once_for_each_part(
+    transforms: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {
+        "value.converter": STRING, "key.converter": STRING, "store.kafka.keys": "true", "keys.format.class": STORED,
+        "store.kafka.headers": "true", "headers.format.class": STORED, **transforms,
+    }  # fmt: skip
+    world = world_of(1, **config)
+    metrics = metered(world)
+    for offset, (key, value, header) in enumerate(
+        [(b"\xff", b"a", b"h"), (b"k", b"\xfe\xfe", b"\x80"), (b"\xfd", b"b", b"h")]
+    ):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, key, value, (("h", header), ("u", "\ufffd".encode()))))
+        assert world.sink.poll_and_commit()
+    found = read(metrics)
+    counts = [
+        found[f"kafka_s3_malformed_texts_total{{{part}}}"] for part in ("orders,value", "key,orders", "header,orders")
+    ]
+    assert counts == [1, 2, 1]
+    warnings = [one.getMessage() for one in caplog.records if "not UTF-8" in one.getMessage()]
+    assert sorted(text.partition(", and are")[0] for text in warnings) == [
+        f"{part} of topic orders are not UTF-8 (1 in this round)" for part in ("Header values", "Keys", "Values")
+    ]
+    assert all("ByteArrayConverter keeps them" in text for text in warnings)
+
+
 def test_records_bytes_and_files_are_counted_by_what_became_of_them() -> None:
     world = world_of(2, **HOURLY)
     metrics = metered(world)

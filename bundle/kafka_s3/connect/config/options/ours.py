@@ -107,7 +107,8 @@ SINK: Final = (
     Option("schema.compatibility.unify", _FLAG, "false", "Let compatible schema versions share a file under a schema that holds them all, "
            "instead of closing the file at every flip.", _GROUP),
     Option("record.metadata.enable", _FLAG, "false", "Add the struct `_kafka` (topic, partition, offset, timestamp, key, headers) to every "
-           "value.", _GROUP),
+           "value. Keys of StringConverter and values of headers that are not UTF-8 are `data:application/octet-stream;base64,` and their "
+           "bytes.", _GROUP),
     Option("partition.value.encoding", _TEXT, "none", "How FieldPartitioner writes values: as they are, like the original, where a slash "
            "makes more directories; or percent-encoded, all but letters, digits and `-._~`. Either way a key that would leave the prefix, "
            "or touch a `_delta_log` or state.prefix, is never written: its record is a dead letter.", _GROUP, valid=value_encoding),

@@ -245,8 +245,16 @@ def is_customer_key(text: str) -> bool:
 
 def _tags_are_pairs(settings: Settings) -> Iterator[Problem]:
     key = "s3.object.tagging.key.value.pairs"
-    if not all(tag.partition(":")[0].strip() and ":" in tag for tag in settings.names(key)):
-        yield problem(key, "must hold pairs of name and value.", "Write k:v,k:v.")
+    bad = [
+        f"number {number}" if key in settings.concealed else repr(tag)
+        for number, tag in enumerate(settings.names(key), 1)
+        if ":" not in tag or not tag.partition(":")[0].strip()
+    ]
+    if bad:
+        rule = f"must hold pairs of name and value, such as team:data; {', '.join(bad)} {'is' if len(bad) == 1 else 'are'} none."
+        yield problem(
+            key, rule, "Write a colon after the name of the tag (team: for a blank value), or take that part out."
+        )
 
 
 def _half_of_static_keys(settings: Settings) -> Iterator[Problem]:

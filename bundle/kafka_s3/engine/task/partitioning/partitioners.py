@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.joda.buckets import BucketNames
-from kafka_s3.connect.naming.keys import ObjectNames, refusals
+from kafka_s3.connect.naming.keys import ObjectNames, refusal, refusals
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import MISSING, Longs, Nulls
 from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
@@ -455,7 +455,10 @@ class InsideOnly:
         if not refused:
             return found
         rows = np.flatnonzero(np.isin(found.codes, list(refused)))
-        failures = [_refused(int(run.offsets[row]), refused[int(found.codes[row])]) for row in rows]
+        failures = [
+            self._refused(topic_partition, found.names[code], offset=offset, reason=refused[code])
+            for code, offset in zip(found.codes[rows].tolist(), run.offsets[rows].tolist(), strict=True)
+        ]
         codes = found.codes.copy()
         codes[rows] = -1
         return Encoded(codes, found.names, sorted([*found.failures, *failures], key=lambda failure: failure.offset))
@@ -477,8 +480,10 @@ class InsideOnly:
         self._found_good[topic_partition] = frozenset(names).difference(names[code] for code in refused)
         return refused
 
-
-def _refused(offset: int, reason: str) -> Failure:
-    exception = "io.confluent.connect.storage.errors.PartitionException"
-    text = f"{reason} Mend what the directory is made of, or set partition.value.encoding=percent."
-    return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, text)
+    def _refused(self, topic_partition: TopicPartition, name: str, *, offset: int, reason: str) -> Failure:
+        """Return the failure of a record. The reason names the key of an object that would begin with this record."""
+        key = self.naming.key(topic_partition, name, offset=offset, extension=self.extension)
+        reason = refusal(key, state_prefix=self.state_prefix) or reason
+        exception = "io.confluent.connect.storage.errors.PartitionException"
+        text = f"{reason} Mend what the directory is made of, or set partition.value.encoding=percent."
+        return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, text)
