@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from kafka_s3.connect.naming.keys import DataKeys, fits_in_name, rewritten_key
+from kafka_s3.connect.naming.keys import LONGEST_KEY, DataKeys, fits_in_name, rewritten_key
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Swap
 from kafka_s3.engine.log.fold import LiveObject, group_by_file, live_objects
 from kafka_s3.engine.log.log import CommitLog
@@ -41,7 +41,7 @@ from kafka_s3.objects.merging import (
     digest_rows,
     merge_objects,
 )
-from kafka_s3.store.store import ObjectStore, abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads, begin_upload
 
 COMPACTION: Final = "compaction"
 LETTERS: Final = ".jsonl.gz"
@@ -227,7 +227,7 @@ class Compactor:
             for originals in merge.objects.values():
                 content, digest, order = self.content_of(originals, merge.sort_by)
                 about = self.named(_about(originals, content, order=order), rewrite)
-                files.append(replace(about, upload=Upload(about.key, self.store.create_upload(about.key), (), 0)))
+                files.append(replace(about, upload=begin_upload(self.store, about.key)))
                 files[-1] = self._sent(files[-1], content)
                 keys = tuple(file.key for file in originals)
                 size = sum(file.bytes for file in originals)
@@ -278,8 +278,8 @@ class Compactor:
                     f"Commit entry {entry.version} counts {file.key}, whose upload is gone, and it cannot be made again from the objects "
                     f"that it takes the place of: {error} Restore these from bucket versions or a backup."
                 ) from error
-            upload = Upload(file.key, self.store.create_upload(file.key), (), len(content))
-            made.append(self._sent(replace(file, bytes=len(content), upload=upload), content))
+            again = replace(file, bytes=len(content), upload=begin_upload(self.store, file.key))
+            made.append(self._sent(again, content))
         return Remade(made)
 
     def _of_originals(self, file: DataFile, contents: Sequence[bytes], dropped: OffsetSet) -> bytes:
@@ -296,7 +296,7 @@ class Compactor:
 
     def upload(self, file: DataFile, content: bytes) -> DataFile:
         """The file with its content uploaded, not completed. Raises StorageError, with nothing left behind."""
-        begun = replace(file, upload=Upload(file.key, self.store.create_upload(file.key), (), 0))
+        begun = replace(file, upload=begin_upload(self.store, file.key))
         try:
             return self._sent(begun, content)
         except BaseException:
@@ -306,6 +306,10 @@ class Compactor:
     def named(self, made: DataFile, rewrite: str) -> DataFile:
         """What takes the place of objects, under a name of its own; until then it has that of the first. Raises MergeRefused."""
         key = self._key_of(made, rewrite)
+        if len(key.encode("utf-8", "surrogatepass")) > LONGEST_KEY:
+            raise MergeRefused(
+                f"What takes its place would have a key of more than {LONGEST_KEY} bytes, which S3 does not take: {key}"
+            )
         return replace(made, key=key, upload=Upload(key, "", (), made.bytes))
 
     def _key_of(self, made: DataFile, rewrite: str) -> str:

@@ -66,8 +66,8 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
         for name in (
             "icon.png",
             ".streamlit/config.toml",
-            "kafka_s3_dashboard/views/fleet.css",
-            "kafka_s3_dashboard/views/fleet.js",
+            "kafka_s3_dashboard/kafka_s3_dashboard/views/fleet.css",
+            "kafka_s3_dashboard/kafka_s3_dashboard/views/fleet.js",
         )
     }
     pages = {f"{shared}{path}" for path in board}
