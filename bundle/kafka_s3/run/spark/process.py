@@ -34,7 +34,6 @@ from kafka_s3.run.spark.session import (
     duty_of_all,
     end_session,
     end_session_and_jvm,
-    for_workers,
     is_given,
     spark_session,
 )
@@ -292,7 +291,7 @@ def process_of(
     """
     check_distinct(sinks)
     stop, name = Event(), sinks[0].name if len(sinks) == 1 else "kafka-s3"
-    start = partial(spark_session, name=name, cores=cores, duty=duty_of_all(sinks), more=for_workers(sinks), jvm=jvm)
+    start = partial(spark_session, name=name, cores=cores, duty=duty_of_all(sinks), jvm=jvm)
     session = SharedSession(start, sinks=len(sinks), idle_s=idle_s(sinks))
     with metering(sinks) as meters, stopping(stop), closing(session):
         yield Process(session, stop, meters, available_now, close, states)

@@ -29,8 +29,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kafka_s3.model.process import run_in_thread, start_daemon
 from kafka_s3.run.spark.class_archive import Duty, joined, spark_classes
-from kafka_s3.run.spark.daemon import REGISTRY, WORKERS_FOR
-from kafka_s3.run.spark.unneeded import leave_testing_bare, release_code
 
 NOISE: Final = (
     "Picked up J", "Using incubator modules", "Using Spark's default log4j profile", "Setting default log level to",
@@ -110,7 +108,6 @@ HEAP: Final = "-Xms64m"
 SMALL_COMPILER: Final = "-XX:TieredStopAtLevel=1"
 """What hands out numbers is never busy: code that counts, for the good compiler, how often it runs takes a third more for nothing."""
 SMALL_HEAP: Final = "-Xms16m"
-CONVERTERS: Final = ("key.converter", "value.converter")
 FIRST_WORKER: Final = "first worker"
 FIRST_WORKER_S: Final = 60
 ARCHIVE_WRITTEN_S: Final = 180
@@ -124,14 +121,6 @@ def duty_of(settings: Settings) -> Duty:
     names_tables = settings.flag("delta.enable") and bool(settings.text("delta.table.name"))
     by_spark = settings.text("kafka.reader") == "spark" or settings.text("tasks.run.on") == "driver"
     return Duty.QUERIES if keeps_state or names_tables or by_spark else Duty.NUMBERS
-
-
-def for_workers(sinks: Sequence[Settings]) -> Mapping[str, str]:
-    """The setting that keeps the workers of a session for numbers from loading what none of these sinks needs."""
-    if duty_of_all(sinks) is Duty.QUERIES:
-        return EMPTY
-    urls = [one.given(f"{converter}.schema.registry.url") for one in sinks for converter in CONVERTERS]
-    return {f"spark.executorEnv.{WORKERS_FOR}": REGISTRY if any(urls) else "records"}
 
 
 def duty_of_all(sinks: Sequence[Settings]) -> Duty:
@@ -180,8 +169,6 @@ def begun_jvm(*, name: str, cores: str = "*", duty: Duty = Duty.QUERIES) -> Iter
         return
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-    leave_testing_bare()
-    release_code()
     jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores, duty)) if _made_before(duty) else None)
     try:
         yield jvm

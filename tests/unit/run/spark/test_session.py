@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kafka_s3.run.spark.class_archive import Duty
-from kafka_s3.run.spark.daemon import REGISTRY, WORKERS_FOR
 from kafka_s3.run.spark.session import (
     ARROW,
     COLLECTOR,
@@ -15,7 +14,6 @@ from kafka_s3.run.spark.session import (
     SMALL_COMPILER,
     SMALL_HEAP,
     duty_of_all,
-    for_workers,
     java_options,
 )
 from tests.support.memory_world import settings_of
@@ -71,18 +69,3 @@ def test_a_jvm_that_only_hands_out_numbers_is_a_small_one() -> None:
 def test_a_session_is_for_queries_where_spark_reads_or_keeps_tables(keys: dict[str, str], duty: Duty) -> None:
     sink, plain = settings_of({"name": "orders", "flush.size": "3", **keys}), settings_of({"flush.size": "3"})
     assert (duty_of_all([sink]), duty_of_all([plain, sink])) == (duty, duty)
-
-
-def test_workers_load_the_client_of_a_registry_only_where_a_sink_names_one() -> None:
-    plain = settings_of({"flush.size": "3"})
-    asking = settings_of(
-        {
-            "flush.size": "3",
-            "value.converter": "io.confluent.connect.avro.AvroConverter",
-            "value.converter.schema.registry.url": "http://registry:8081",
-        }
-    )
-    variable = f"spark.executorEnv.{WORKERS_FOR}"
-    assert for_workers([plain])[variable] != REGISTRY
-    assert for_workers([plain, asking]) == {variable: REGISTRY}
-    assert for_workers([settings_of({"flush.size": "3", "kafka.reader": "spark"})]) == {}
