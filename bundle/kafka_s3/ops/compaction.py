@@ -7,7 +7,6 @@ command takes the log over and does the same itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +18,8 @@ from kafka_s3.followers.compaction import CompactionRules, Merge, ask_for_merges
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.ops.forecast import GIB, Prices
 from kafka_s3.ops.rewrites import WAIT_S, RewriteRequests, Warn, check_topics, who
-from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths
-from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
 
@@ -72,7 +69,7 @@ def forecast_of(merges: list[Merge]) -> CompactionForecast:
 
 @dataclass
 class Compaction:
-    """One sink's. Raises ConfigError where its objects do not allow one."""
+    """The compaction of the objects of a sink of resolved settings."""
 
     settings: Settings
     store: ObjectStore
@@ -82,7 +79,6 @@ class Compaction:
     log: CommitLog = field(init=False)
 
     def __post_init__(self) -> None:
-        check_compactable(self.settings)
         self.log = CommitLog(self.store, state_paths(self.settings), clock_ms=self.clock_ms)
 
     def plan(self, rules: CompactionRules) -> tuple[int, list[Merge]]:
@@ -116,30 +112,11 @@ class Compaction:
         return RewriteRequests(self.settings, self.log, self.clock_ms, self.warn, self.wait_s)
 
 
-def check_compactable(settings: Settings) -> None:
-    """Raises ConfigError where files of a sink cannot be put together."""
-    if is_block_gzip(settings):
-        rule = "writes Block-GZIP, whose readers find records by the names of files and their indexes."
-        remedy = "Let it write larger files: offset.flush.interval.ms, block.gzip.file.interval.ms."
-        raise ConfigError([Problem("connector.class", settings.text("connector.class"), rule, remedy)])
-
-
-def compaction_of(
-    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn, wait_s: float = WAIT_S
-) -> Compaction:
-    """The compaction of a sink of resolved settings. Raises ConfigError."""
-    return Compaction(settings, store, clock_ms, warn, wait_s)
-
-
-def compact_sink(
-    settings: Settings, rules: CompactionRules, *, clock_ms: Callable[[], int], warn: Warn
-) -> list[CommitEntry]:
-    """Compacts what a sink of resolved settings wrote; gives the entries. Raises as `Compaction.run`."""
-    with closing(S3Store(store_options(settings))) as store:
-        return list(compaction_of(settings, store, clock_ms=clock_ms, warn=warn).run(rules))
-
-
-def forecast_sink(settings: Settings, rules: CompactionRules, *, clock_ms: Callable[[], int]) -> CompactionForecast:
-    """What a compaction of a sink of resolved settings would do. Raises as `Compaction.plan`."""
-    with closing(S3Store(store_options(settings))) as store:
-        return forecast_of(compaction_of(settings, store, clock_ms=clock_ms, warn=print).plan(rules)[1])
+def why_not_compacted(settings: Settings) -> str | None:
+    """Return why files of a sink cannot be put together, None if they can."""
+    if not is_block_gzip(settings):
+        return None
+    return (
+        "It writes Block-GZIP, whose readers find records by the names of files and their indexes. Let it write larger files: "
+        "offset.flush.interval.ms, block.gzip.file.interval.ms."
+    )

@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.compaction import compact_sink
+from kafka_s3.ops.compaction import Compaction
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import brokers_of
 from kafka_s3.run.wiring.sink import build_sink
@@ -54,6 +55,11 @@ def driver_at_work(settings: Settings) -> Iterator[None]:
             running.result()
 
 
+def compact(settings: Settings, rules: CompactionRules) -> list[CommitEntry]:
+    with closing(S3Store(store_options(settings))) as store:
+        return list(Compaction(settings, store, clock_ms=now_ms, warn=pytest.fail).run(rules))
+
+
 def test_compacted_and_forgotten_on_real_services_nothing_of_somebody_is_left_and_verify_says_so(
     kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -78,7 +84,7 @@ def test_compacted_and_forgotten_on_real_services_nothing_of_somebody_is_left_an
 
     with driver_at_work(settings):
         rules = CompactionRules(25 << 20, now_ms() + 1)
-        (compacted,) = compact_sink(settings, rules, clock_ms=now_ms, warn=pytest.fail)
+        (compacted,) = compact(settings, rules)
         assert [len(swap.keys) for swap in compacted.swaps] == [RECORDS // 10] * 2  # values and keys
         looked = run("forget", str(path), "--key", "person 7", "--dry-run")
         assert (looked["records"], looked["entries"]) == (RECORDS // 20, [])
@@ -135,7 +141,7 @@ def test_files_of_all_partitions_become_one_lose_somebody_and_are_restored_to_th
 
     rules = CompactionRules(25 << 20, now_ms() + 1, across=settings.flag("compact.across.partitions"))
     with driver_at_work(settings):
-        (entry,) = compact_sink(settings, rules, clock_ms=now_ms, warn=pytest.fail)
+        (entry,) = compact(settings, rules)
         (file,) = entry.files
         assert [one.partition for one in file.slices] == list(range(PARTITIONS))
         with closing(S3Store(store_options(settings))) as store:

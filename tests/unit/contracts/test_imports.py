@@ -44,9 +44,9 @@ PLANTED = [
     ("dashboard/reading/watch.py", "from views import overview", LAZY, "dashboard.views is not below dashboard.reading"),
     ("dashboard/figures/text.py", "from page.scene import scene", PLAIN, "dashboard.page is not below dashboard.figures"),
     ("dashboard/page/parts.py", "import boto3", LAZY, "only kafka_s3.store.credentials may"),
-    ("jobs/sweep_sinks.py", "from kafka_s3.run.spark.session import spark_session", PLAIN, "only kafka_s3.cli, kafka_s3.spark, "),
+    ("jobs/keep_states.py", "from kafka_s3.run.spark.session import spark_session", PLAIN, "only kafka_s3.cli, kafka_s3.spark, "),
     ("jobs/run_sink.py", "from pyspark.sql import SparkSession", LAZY, "only kafka_s3.run.spark, "),
-    ("jobs/verify_sinks.py", "from jobs.sweep_sinks import main", PLAIN, "jobs.sweep_sinks is not below jobs.verify_sinks"),
+    ("jobs/keep_states.py", "from jobs.run_sink import main", PLAIN, "jobs.run_sink is not below jobs.keep_states"),
     ("bundle/kafka_s3/cli/run.py", "from jobs.run_sink import main", LAZY, "jobs.run_sink is not below kafka_s3.cli"),
 ]  # fmt: skip
 
