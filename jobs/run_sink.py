@@ -1,15 +1,20 @@
-"""Runs a sink on Spark: the records of Kafka topics become objects in S3, exactly once.
+"""Run a sink on Spark: the records of Kafka topics become objects in S3, exactly once.
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 jobs/run_sink.py CONFIG [--available-now [--flush]]
 
-For who knows Structured Streaming: there is no query and no checkpoint location here. The driver asks Kafka for the ends of the
-partitions, plans ranges of offsets in which files can close, and has Spark run the tasks of a round in one job,
+If you know Structured Streaming: there is no query and no checkpoint location here. The driver asks Kafka for the ends of the
+partitions, plans ranges of offsets in which files can close, and has Spark run the tasks of a round in one job. A classic session runs an
+RDD of the tasks' numbers, which needs no query plan:
+
+    spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(task).collect()
+
+Spark Connect has no RDDs, so there it is a DataFrame:
 
     spark.range(0, tasks, 1, tasks).mapInArrow(task, "report string").collect()
 
-where a task reads its range from Kafka by itself, with librdkafka straight into Arrow (`kafka.reader=tasks`): a fifth to a sixth of the CPU
-that a record costs otherwise (docs/benchmarks.md). Where tasks cannot reach the brokers, or the login is one of Java's alone, Spark's
-own source reads (`kafka.reader=spark`); `auto`, the default, has a task try, and reports the choice:
+Each task reads its ranges from Kafka by itself, with librdkafka straight into Arrow (`kafka.reader=tasks`): a fifth to a sixth of the CPU
+that a record costs otherwise (docs/benchmarks.md). If tasks cannot reach the brokers, or the login is one of Java's alone, Spark's own
+source reads (`kafka.reader=spark`); `auto`, the default, has a task try, and reports the choice:
 
     spark.read.format("kafka").option("assign", ...).option("startingOffsets", ...).option("endingOffsets", ...).load()
          .select(...).mapInArrow(task, "report string").collect()
@@ -17,7 +22,7 @@ own source reads (`kafka.reader=spark`); `auto`, the default, has a task try, an
 Either way tasks write files and upload them without completing the uploads; `collect` brings back their reports, never records. The driver
 puts the reports into one entry of the commit log in the bucket, with a conditional put, and completes the uploads: all files of a round
 appear, or none. That log is all that a restart needs, so this process may be killed at any time. CONFIG is a Kafka Connect S3 sink's
-configuration (docs/configuration.md).
+configuration (docs/configuration.md). The code: `run/spark/source.py` starts the jobs, `run/spark/task.py` is what runs in them.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ from kafka_s3.state import states_on_spark
 
 
 def main(given: Namespace) -> int:
-    """Runs the sink until SIGTERM, or with --available-now until what is in Kafka now is processed; of a folder, all side by side."""
+    """Run the sink until SIGTERM, or with --available-now until what is in Kafka now is processed; of a folder, all side by side."""
     log_to_stderr(given.log_format, verbosity=given.verbose)
     # every problem of a configuration at once; secrets are looked up here
     sinks = [job_settings(path, given) for path in configurations(given.config)]

@@ -132,7 +132,6 @@ def _read_by_task(
 ) -> Iterator[Any]:
     from kafka_s3.kafka.reader.reader import RangeReader
     from kafka_s3.model.offsets import OffsetRange, TopicPartition
-    from kafka_s3.run.spark.unneeded import forget_archives
 
     for batch in numbers:
         ranges = [
@@ -140,7 +139,6 @@ def _read_by_task(
         ]
         for _, batches in RangeReader(servers, {}).read_ranges(ranges):
             yield from _count(batches)
-    forget_archives()  # as the sink's tasks do: else reading would take twice as long where no sink runs in turns with it
 
 
 def _count(batches: Iterable[Any]) -> Iterator[Any]:

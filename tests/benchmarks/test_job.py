@@ -16,8 +16,7 @@ import pytest
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, reports_of
-from kafka_s3.run.spark.class_archive import Duty
-from kafka_s3.run.spark.session import end_session_and_jvm, for_workers, local_session
+from kafka_s3.run.spark.session import end_session_and_jvm, local_session
 from kafka_s3.run.spark.source import TasksSource
 from kafka_s3.run.wiring.pipeline import task_plan
 from kafka_s3_testing.services.kafka import EmbeddedKafka
@@ -37,7 +36,7 @@ def test_a_job_of_four_small_tasks(broker: EmbeddedKafka, objects: EmbeddedS3, t
     raw = configuration(servers, objects, topic, **{"flush.size": str(RECORDS), "tasks.max": str(TASKS)})
     settings = resolved(validate(raw).usable())
     others = {one.pid for one in psutil.Process().children(recursive=True)}
-    spark = local_session(name="job", cores="2", duty=Duty.NUMBERS, more=for_workers([settings]))
+    spark = local_session(name="job", cores="2")
     source = TasksSource(spark, task_plan(settings), bootstrap_servers=servers, properties={})
     wanted = [Assignment(TopicPartition(topic, n), 0, RECORDS, (Delivery(1, RECORDS),)) for n in range(TASKS)]
 

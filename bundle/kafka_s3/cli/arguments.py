@@ -10,12 +10,13 @@ takes on the command line whatever `sink_settings` and `selection` take, in thei
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -23,13 +24,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from kafka_s3.connect.config.options.ours import STATE_PREFIX
-from kafka_s3.connect.config.read import CONFIGURATIONS, pairs, read_worker, under
+from kafka_s3.connect.config.read import CONFIGURATIONS, pairs, read_properties, read_worker, under
 from kafka_s3.connect.config.references import refused_of_stored
 from kafka_s3.connect.config.settings import REGION, Settings, masking
 from kafka_s3.connect.config.validate import CheckedConfig, check_file, load, resolved, validate
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.text import MASK
+from kafka_s3.ops.jobs import configurations, outcome
 from kafka_s3.run.logs import mask_logs
 
 if TYPE_CHECKING:
@@ -50,11 +52,22 @@ Overrides = Annotated[
 SinkName = Annotated[
     str, typer.Argument(metavar="CONFIG|NAME", help="A sink's configuration file, or its name with --bucket.")
 ]
+SettingsText = Annotated[
+    str,
+    typer.Option("--settings", metavar="TEXT", help="Keys over the file, as a .properties text; --set goes over them."),
+]
+SinkOrFolder = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONFIG|NAME|FOLDER", help="As elsewhere; or a folder, for each of the configurations in it."
+    ),
+]
 SinkNames = Annotated[
     list[str],
     typer.Argument(metavar="CONFIG|NAME...", help="Sinks' configuration files, or their names with --bucket."),
 ]
 T = TypeVar("T")
+AGE: Final = re.compile(r"\d+[smhd]")
 NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
 
 
@@ -164,27 +177,75 @@ def composed(**makers: Callable[..., Any]) -> Callable[[Callable[..., T]], Calla
     return of
 
 
+def of_each(command: Callable[..., None]) -> Callable[..., None]:
+    """Have a composed command take a folder, too: it does its work for each configuration, and the highest exit code counts."""
+
+    @wraps(command)
+    def run(**arguments: Any) -> None:
+        folder = Path(arguments["sink"])
+        if not folder.is_dir():
+            return command(**arguments)
+        codes = []
+        for path in configurations(folder):
+            typer.echo(f"--- {path.name}", err=True)
+            codes.append(outcome(partial(_exit_code, command, {**arguments, "sink": str(path)})))
+        raise typer.Exit(max(codes))
+
+    given = signature(command)
+    parameters = [
+        one.replace(annotation=SinkOrFolder) if one.name == "sink" else one for one in given.parameters.values()
+    ]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = given.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _exit_code(command: Callable[..., None], arguments: dict[str, Any]) -> int:
+    try:
+        command(**arguments)
+    except typer.Exit as end:
+        return end.exit_code
+    return 0
+
+
 def settings_of(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
     """The checked settings of a configuration file, references resolved. Raises ConfigError with every problem of it."""
     return unlogged(resolved(load(config, worker_path=worker, overrides=pairs(overrides))))
 
 
 @composed(where=Where)
-def sink_settings(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
-    """The checked settings of a file, or of the configuration that is stored by a name; references resolved. Raises ConfigError."""
-    checked = sink_config(sink, where, worker, overrides)
+def sink_settings(
+    sink: SinkName,
+    where: Where,
+    worker: WorkerPath = None,
+    settings_text: SettingsText = "",
+    overrides: Overrides = None,
+) -> Settings:
+    """Return the checked settings of a file, or of the configuration that is stored by a name; references resolved. Raises ConfigError."""
+    checked = sink_config(sink, where, worker, _all_overrides(settings_text, overrides))
     return unlogged(resolved(checked.usable()))
 
 
 @composed(where=Where)
-def named_target(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
-    """The sink of a configuration file, or of a name, whether or not the bucket holds anything of it."""
+def named_target(
+    sink: SinkName,
+    where: Where,
+    worker: WorkerPath = None,
+    settings_text: SettingsText = "",
+    overrides: Overrides = None,
+) -> Target:
+    """Return the sink of a configuration file, or of a name, whether or not the bucket holds anything of it."""
     if is_file(sink):
         from kafka_s3.run.wiring.bucket import folder_of  # loads the S3 client
 
-        settings = settings_of(Path(sink), worker, overrides)
+        settings = settings_of(Path(sink), worker, _all_overrides(settings_text, overrides))
         return Target(folder_of(settings), settings.name, sink)
     return Target(where.folder(), sink, sink)
+
+
+def _all_overrides(settings_text: str, overrides: list[str] | None) -> list[str]:
+    texts = read_properties(settings_text, Path("--settings"))
+    return [*(f"{key}={text}" for key, text in texts.items()), *(overrides or ())]
 
 
 @composed(target=named_target)
@@ -209,11 +270,17 @@ def check_topic(topic: str, known: Iterable[str]) -> None:
 
 
 def time_of(option: str, text: str) -> datetime:
-    """The time that an option names, UTC where it does not say otherwise. Raises ConfigError for what is not a time."""
+    """Return the time that an option names, in UTC by default, or an age ago (`7d`). Raises ConfigError for what is neither."""
+    if AGE.fullmatch(text):
+        from kafka_s3.ops.sweep import duration_ms  # loads the S3 client
+
+        return datetime.now(UTC) - timedelta(milliseconds=duration_ms(text))
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise usage_error(option, text, "is not a time.", "Write 2025-01-31 or 2025-01-31T10:00:00Z.") from None
+        raise usage_error(
+            option, text, "is not a time.", "Write 2025-01-31, 2025-01-31T10:00:00Z or, for a week ago, 7d."
+        ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import Output, OutputFormat, check_topic, composed, sink_settings, time_of
+from kafka_s3.cli.arguments import Output, OutputFormat, check_topic, composed, of_each, sink_settings, time_of
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text, styled
 from kafka_s3.cli.tables import check_all_tables, print_checks
 from kafka_s3.connect.config.settings import Settings
@@ -46,6 +46,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
+@of_each
 @composed(settings=sink_settings)
 def verify(
     settings: Settings,
@@ -59,7 +60,9 @@ def verify(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Only commits since this time, as 2025-01-31 or 2025-01-31T10:00:00Z."),
+        typer.Option(
+            metavar="TIME", help="Only commits since this time, as 2025-01-31, 2025-01-31T10:00:00Z or 7d (a week ago)."
+        ),
     ] = None,
     no_kafka: Annotated[
         bool, typer.Option("--no-kafka", help="Ask no broker: check the log against the objects alone.")

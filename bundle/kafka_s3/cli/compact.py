@@ -9,13 +9,13 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import DryRun, Only, Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.arguments import DryRun, Only, Output, OutputFormat, composed, of_each, sink_settings, usage_error
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.rules.followers import why_not_across, why_not_sorted
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.timing import duration_text, now_ms
-from kafka_s3.ops.compaction import CompactionForecast, compaction_of, forecast_of
+from kafka_s3.ops.compaction import Compaction, CompactionForecast, forecast_of, why_not_compacted
 from kafka_s3.ops.forecast import Prices
 from kafka_s3.ops.sweep import duration_ms
 from kafka_s3.run.wiring.bucket import store_options
@@ -25,6 +25,7 @@ UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 PRICES: Final = Prices()
 
 
+@of_each
 @composed(settings=sink_settings)
 def compact(
     settings: Settings,
@@ -62,13 +63,16 @@ def compact(
 ) -> None:
     """Merge small files of a directory, without changing records. Safe while the sink runs."""
     out = console(stderr=output is OutputFormat.JSON)
+    if (reason := why_not_compacted(settings)) is not None:
+        show_line(out, f"{settings.name} is left as it is. {reason}")
+        return
     rules = CompactionRules(
         bytes_of(target_size), now_ms() - duration_ms(older_than), frozenset(topic or ()), directory,
         sort_by=sort_columns(settings, sort_by), across=takes_all_partitions(settings, across, sort_by),
     )  # fmt: skip
     grace_ms = settings.number("rewrite.grace.ms")
     with closing(S3Store(store_options(settings))) as store:
-        work = compaction_of(settings, store, clock_ms=now_ms, warn=lambda text: show_line(out, text, style="yellow"))
+        work = Compaction(settings, store, clock_ms=now_ms, warn=lambda text: show_line(out, text, style="yellow"))
         _, merges = work.plan(rules)
         found = forecast_of(merges)
         if merges:

@@ -183,9 +183,15 @@ def options(
 
 
 def main() -> None:
-    """The entry point: product errors become one message and an exit code."""
+    """Run the command: product errors become one message and an exit code. A command that went well returns.
+
+    Platforms call this by its entry point, and some take any SystemExit, also that of 0, for a failure.
+    """
     try:
         app()
+    except SystemExit as end:
+        if end.code:
+            raise
     except SinkError as error:
         _fail(error)
     except ModuleNotFoundError as error:

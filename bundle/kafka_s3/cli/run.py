@@ -17,8 +17,9 @@ from kafka_s3.connect.config.validate import resolved
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Observer
+from kafka_s3.ops.jobs import configurations
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
-from kafka_s3.run.spark.session import begun_jvm, duty_of_all
+from kafka_s3.run.spark.session import begun_jvm
 from kafka_s3.run.wiring.state import kept_by_sink
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ def run(
     if flush and not available_now:
         raise usage_error("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")
     known = _settings(sinks, where, worker, overrides)
-    with begun_jvm(
-        name="kafka-s3", cores=cores, duty=duty_of_all(known)
-    ) as jvm:  # beside what is imported and asked until Spark is needed
+    with begun_jvm(name="kafka-s3", cores=cores) as jvm:  # beside what is imported and asked until Spark is needed
         from kafka_s3.run.spark.process import process_of
 
         close = Reason.FLUSH_NOW if flush else None
@@ -92,6 +91,7 @@ def _observer(progress: bool) -> AbstractContextManager[Observer]:
 def _settings(sinks: list[str], where: Where, worker: Path | None, overrides: list[str] | None) -> list[Settings]:
     """The settings of all sinks. Raises ConfigError with every problem of each, before anything is begun."""
     known, problems = list[Settings](), list[Problem]()
+    sinks = [str(path) for sink in sinks for path in (configurations(Path(sink)) if Path(sink).is_dir() else [sink])]
     for sink in sinks:
         try:
             known.append(unlogged(resolved(sink_config(sink, where, worker, overrides).usable())))

@@ -31,6 +31,7 @@ from kafka_s3.cli.arguments import (
     Where,
     WorkerPath,
     composed,
+    of_each,
     settings_of,
     target_of,
     usage_error,
@@ -111,6 +112,7 @@ def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
             show_table(out, part)
 
 
+@of_each
 @composed(target=target_of)
 def check(
     target: Target,

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, of_each, sink_settings
 from kafka_s3.cli.display import console, show_json, show_line
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.sweep import JudgedUpload, Swept, UploadState, age_text, sweep_sink
 
 
+@of_each
 @composed(settings=sink_settings)
 def sweep(
     settings: Settings,

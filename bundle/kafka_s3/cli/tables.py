@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Only, Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.arguments import Only, Output, OutputFormat, composed, of_each, sink_settings, usage_error
 from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
@@ -90,6 +90,7 @@ def rebuild(
 
 
 @delta.command()
+@of_each
 @composed(settings=sink_settings)
 def maintain(
     settings: Settings,

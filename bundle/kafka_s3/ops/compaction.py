@@ -69,7 +69,7 @@ def forecast_of(merges: list[Merge]) -> CompactionForecast:
 
 @dataclass
 class Compaction:
-    """One sink's. Raises ConfigError where its objects do not allow one."""
+    """The compaction of the objects of a sink of resolved settings."""
 
     settings: Settings
     store: ObjectStore
@@ -79,7 +79,6 @@ class Compaction:
     log: CommitLog = field(init=False)
 
     def __post_init__(self) -> None:
-        check_compactable(self.settings)
         self.log = CommitLog(self.store, state_paths(self.settings), clock_ms=self.clock_ms)
 
     def plan(self, rules: CompactionRules) -> tuple[int, list[Merge]]:
@@ -125,16 +124,11 @@ class Compaction:
         return RewriteRequests(self.settings, self.log, self.clock_ms, self.warn, self.wait_s)
 
 
-def check_compactable(settings: Settings) -> None:
-    """Raises ConfigError where files of a sink cannot be put together."""
-    if is_block_gzip(settings):
-        rule = "writes Block-GZIP, whose readers find records by the names of files and their indexes."
-        remedy = "Let it write larger files: offset.flush.interval.ms, block.gzip.file.interval.ms."
-        raise ConfigError([Problem("connector.class", settings.text("connector.class"), rule, remedy)])
-
-
-def compaction_of(
-    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn, wait_s: float = WAIT_S
-) -> Compaction:
-    """The compaction of a sink of resolved settings. Raises ConfigError."""
-    return Compaction(settings, store, clock_ms, warn, wait_s)
+def why_not_compacted(settings: Settings) -> str | None:
+    """Return why files of a sink cannot be put together, None if they can."""
+    if not is_block_gzip(settings):
+        return None
+    return (
+        "It writes Block-GZIP, whose readers find records by the names of files and their indexes. Let it write larger files: "
+        "offset.flush.interval.ms, block.gzip.file.interval.ms."
+    )

@@ -1,4 +1,4 @@
-"""What have the jobs of a scheduler in common? Their arguments, the way through the configurations of a folder, and the way to leave.
+"""Give the jobs of a scheduler their arguments, the way through the configurations of a folder, and the way to leave.
 
 Done is a plain return, because some platforms take any `SystemExit`, also that of 0, for a failure. Anything else leaves with a code, those
 of the command line (docs/operations.md, "Exit codes").
@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +16,10 @@ from kafka_s3.connect.config.read import pairs, read_properties
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
-from kafka_s3.model.process import ThreadPool
 from kafka_s3.run.logs import logged_as_json
 
 CONFIGURATIONS: Final = frozenset({".json", ".properties"})
 OK, FAILED = 0, 1
-LOOKS: Final = 32
-"""How many sinks are looked at together: each look waits for a few answers of the bucket."""
 
 
 def job_parser(description: str | None, *, config: str) -> ArgumentParser:
@@ -61,33 +57,6 @@ def each_sink(given: Namespace, work: Callable[[Settings], bool]) -> int:
         return outcome(lambda: OK if work(job_settings(path, given)) else FAILED)
 
     return outcome(lambda: max([one(path) for path in configurations(given.config)]))
-
-
-def look_at_each(given: Namespace, look: Callable[[Settings], tuple[str, bool]]) -> int:
-    """The same for one line of each sink, many at a time. `look` gives it, and whether the sink is well; it may raise SinkError."""
-
-    def one(path: Path) -> tuple[str, bool] | SinkError:
-        try:
-            return look(job_settings(path, given))
-        except SinkError as error:
-            return error
-
-    def report(found: tuple[str, bool] | SinkError) -> int:
-        if isinstance(found, SinkError):
-            raise found
-        line, well = found
-        print(line, flush=True)
-        return OK if well else FAILED
-
-    def all_of_them() -> int:
-        codes, paths = [OK], configurations(given.config)
-        with ThreadPool(LOOKS) as pool:
-            for path, found in zip(paths, pool.map(one, paths), strict=True):
-                print(f"--- {path.name}", flush=True)
-                codes.append(outcome(partial(report, found)))
-        return max(codes)
-
-    return outcome(all_of_them)
 
 
 def outcome(work: Callable[[], int]) -> int:

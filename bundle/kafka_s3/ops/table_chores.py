@@ -10,7 +10,7 @@ from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.followers.delta.findings import topics_with_tables
 from kafka_s3.followers.delta.maintain import Chores, Maintained, Maintenance
 from kafka_s3.model.errors import TableError, TableUnavailable
-from kafka_s3.ops.compaction import compaction_of
+from kafka_s3.ops.compaction import Compaction
 from kafka_s3.ops.rewrites import WAIT_S, NotTaken, Warn
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.delta import table_layout, tables_of
@@ -47,7 +47,7 @@ def maintenance_of(
     settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Warn, wait_s: float = WAIT_S
 ) -> Maintenance:
     """The chores of a sink of resolved settings; a sink at work has `wait_s` seconds for each rewrite."""
-    work = compaction_of(settings, store, clock_ms=clock_ms, warn=warn, wait_s=wait_s)
+    work = Compaction(settings, store, clock_ms=clock_ms, warn=warn, wait_s=wait_s)
 
     def compact(topic: str, keys: Set[str]) -> None:
         target = settings.number("compact.target.bytes")

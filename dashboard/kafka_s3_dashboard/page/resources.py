@@ -102,13 +102,6 @@ def answers(variables: Variables) -> Answers:
 
 
 @st.cache_resource(show_spinner=False, on_release=Answers.close)
-def simulations(variables: Variables) -> Answers:
-    """Who simulates other settings, for all sessions: one at a time, for it takes some seconds of CPU."""
-    del variables
-    return Answers("simulations", threads=1, most=64)
-
-
-@st.cache_resource(show_spinner=False, on_release=Answers.close)
 def letters(variables: Variables) -> Answers:
     """Who reads dead letters, for all sessions: of the four answers that are kept each is bounded in bytes (`reading.letters`)."""
     del variables

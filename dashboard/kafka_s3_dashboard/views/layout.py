@@ -23,8 +23,6 @@ from kafka_s3_dashboard.page.scene import Scene
 TITLE: Final = "Partition layout"
 ICON: Final = ":material/account_tree:"
 PATH: Final = "layout"
-ENGINES: Final = {QueryEngine.DUCKDB: "DuckDB", QueryEngine.SPARK: "Spark, Databricks"}
-"""Names that are not written like a word."""
 MEASURES: Final = ("bytes", "files", "records")
 HEATS: Final = {"records": "records", "bytes": "bytes", "median file size": "median_bytes"}
 
@@ -253,9 +251,7 @@ def _engines(scene: Scene, topics: list[str]) -> None:
         return
     if table is None:
         return
-    for tab, engine in zip(
-        st.tabs([ENGINES.get(engine, engine.capitalize()) for engine in QueryEngine]), QueryEngine, strict=True
-    ):
+    for tab, engine in zip(st.tabs([engine.capitalize() for engine in QueryEngine]), QueryEngine, strict=True):
         with tab:
             language = "json" if engine is QueryEngine.GLUE else "sql"
             st.code(script(engine, table), language=language, wrap_lines=True)

@@ -17,10 +17,9 @@ from kafka_s3_dashboard.figures import charts, data, rotations
 from kafka_s3_dashboard.figures.data import DAY_MS, MINUTE_MS
 from kafka_s3_dashboard.figures.rotations import Small, Summary
 from kafka_s3_dashboard.figures.text import duration_text, plain, size_text
-from kafka_s3_dashboard.page import parts, resources, states, timeline
+from kafka_s3_dashboard.page import parts, states, timeline
 from kafka_s3_dashboard.page.files import FILE_COLUMNS, files_table, made_at
 from kafka_s3_dashboard.page.scene import Scene
-from kafka_s3_dashboard.reading.background import PAGES_FIRST
 from kafka_s3_dashboard.reading.frames import counted_files
 
 TITLE: Final = "File rotation"
@@ -33,8 +32,8 @@ MADE: Final = "made"
 """In the address: the files of which time are shown, epoch ms."""
 ADVICE_MS: Final = 10 * MINUTE_MS
 """So much of work shows why files are small."""
-SIMULATED: Final = 3
-"""Other settings are simulated for so many topics, those with the most files."""
+COMPARED: Final = 3
+"""Other settings are compared for so many topics, those with the most files."""
 
 
 def render(scene: Scene) -> None:
@@ -199,7 +198,7 @@ def _small(scene: Scene) -> None:
     if not found:
         states.nothing("No topic has mostly small files (or there are fewer than ten files to judge by).")
         return
-    for one in found[:SIMULATED]:
+    for one in found[:COMPARED]:
         st.markdown(
             f"**{plain(one.topic)}**: {one.share:.0%} of {one.files:,} files closed by {plain(one.reason)}; "
             f"the middle one has {size_text(one.median_bytes)}."
@@ -207,24 +206,16 @@ def _small(scene: Scene) -> None:
         if scene.settings is None:
             st.caption("What the sink is set to is not known, so no other setting can be compared with it.")
         elif scene.settings.text("format.class") == BLOCK_GZIP_FORMAT:
-            st.caption("The keys of Block-GZIP that close files are not simulated.")
+            st.caption("What the keys of Block-GZIP that close files make is not computed.")
         else:
             _alternatives(scene, one, rules_of(scene.settings))
-    if len(found) > SIMULATED:
-        st.caption(
-            f"{len(found) - SIMULATED:,} more topics have small files. Choose them above to see what would help."
-        )
+    if len(found) > COMPARED:
+        st.caption(f"{len(found) - COMPARED:,} more topics have small files. Choose them above to see what would help.")
 
 
 def _alternatives(scene: Scene, of: Small, rules: dict[str, Value]) -> None:
-    """What `simulate` makes of the topic's pace, as it is set and otherwise."""
-    made = resources.asked(
-        resources.simulations(scene.variables), (of.pace, *rules.items()),
-        lambda: list(alternatives(rules, of.pace, progress=lambda done: PAGES_FIRST.wait())),
-        what=f"Simulating other settings for {plain(of.topic)}", wait_s=0,
-    )  # fmt: skip
-    if made is None:
-        return
+    """Show what `simulate` makes of the topic's pace, as it is set and otherwise."""
+    made = list(alternatives(rules, of.pace))
     rows = pd.DataFrame({
         "set": [", ".join(map(_change, one.changes.items())) or "as it is" for one in made],
         "files": [one.files for one in made], "bytes": [one.file_bytes for one in made],
@@ -233,12 +224,12 @@ def _alternatives(scene: Scene, of: Small, rules: dict[str, Value]) -> None:
     })  # fmt: skip
     columns = {
         "set": st.column_config.Column("Set", width="large"), "files": parts.number_column("Files a day"), "bytes": parts.Size("Mean size"),
-        "delay": st.column_config.Column("Visible after, 95 %", help="How old records are when their file is in the bucket."),
+        "delay": st.column_config.Column("Visible after", help="How old the oldest record of a file is when it is in the bucket, at most."),
         "reasons": st.column_config.Column("Closed by"),
     }  # fmt: skip
     parts.table(rows, columns, name=f"Files of {of.topic} under other settings", key=f"alternatives-{of.topic}")
     st.caption(
-        f"Simulated as `kafka-s3 simulate` does, with made records at this topic's pace: {of.pace.per_second:,g} records a second in "
+        f"Computed as `kafka-s3 simulate` does, at this topic's pace: {of.pace.per_second:,g} records a second in "
         f"{of.pace.partitions} partitions. The log itself shows {of.pace.files:,.0f} files a day; what differs comes of schemas, of late "
         "records, and of traffic that is not even."
     )

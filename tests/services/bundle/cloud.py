@@ -66,10 +66,13 @@ class Cloud:
 
     def start(self, task: dict[str, Any], environment: STARTED) -> tuple[subprocess.Popen[bytes], Path]:
         """Starts a task; its output goes to the file."""
-        script = task["spark_python_task"]
-        file = ROOT / "jobs" / Path(script["python_file"]).name
         log = self.folder / f"{task['task_key']}.log"
-        command = [self.python, PYTHON_TASK, file, *script["parameters"]]
+        if script := task.get("spark_python_task"):
+            what = [ROOT / "jobs" / Path(script["python_file"]).name, *script["parameters"]]
+        else:
+            wheel = task["python_wheel_task"]
+            what = [f"{wheel['package_name']}:{wheel['entry_point']}", *wheel["parameters"]]
+        command = [self.python, PYTHON_TASK, *what]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=self.folder

@@ -1,6 +1,7 @@
-"""What does a platform do with a `spark_python_task`? `python python_task.py FILE PARAMETERS...` where the wheel is installed.
+"""Run a task as the platform does: `python python_task.py FILE|PACKAGE:ENTRY_POINT PARAMETERS...` where the wheel is installed.
 
-It executes the file as the main module of a process that is there already, with the parameters in sys.argv. With the variable SESSION a
+It executes the file as the main module of a process that is there already, or calls the entry point, with the parameters in sys.argv.
+With the variable SESSION a
 session of Spark is there before, and must be there after. A task that leaves with SystemExit has failed, whatever its code.
 The platform's utilities are there, and say what is set as a task value.
 """
@@ -8,6 +9,7 @@ The platform's utilities are there, and say what is set as a task value.
 import os
 import runpy
 import sys
+from importlib.metadata import distribution
 from types import ModuleType, SimpleNamespace
 
 
@@ -29,7 +31,12 @@ if "SESSION" in os.environ:
 sys.argv = [file, *parameters]
 sys.path.remove(sys.path[0])  # neither this file's folder nor that of the task is promised
 try:
-    runpy.run_path(file, run_name="__main__")
+    if file.endswith(".py"):
+        runpy.run_path(file, run_name="__main__")
+    else:
+        package, _, name = file.partition(":")
+        [entry_point] = [one for one in distribution(package).entry_points if one.name == name]
+        entry_point.load()()
 except SystemExit as end:
     print(f"the task has left with {end.code}", file=sys.stderr)
     sys.exit(70)

@@ -66,8 +66,8 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
         for name in (
             "icon.png",
             ".streamlit/config.toml",
-            "kafka_s3_dashboard/kafka_s3_dashboard/views/fleet.css",
-            "kafka_s3_dashboard/kafka_s3_dashboard/views/fleet.js",
+            "kafka_s3_dashboard/views/fleet.css",
+            "kafka_s3_dashboard/views/fleet.js",
         )
     }
     pages = {f"{shared}{path}" for path in board}
@@ -139,8 +139,8 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
     assert all(key.startswith(f"{TOPICS}orders/year=2025/month=01/day=15/hour=10/orders+") for key in keys)
     assert any("/secrets/get" in path for path in cloud.workspace.requests)
     assert "s3cret-of-kafka" not in log.read_text()
-    (_, verify, _, _) = cloud.job("maintenance")["tasks"]
-    verify["spark_python_task"]["parameters"][0] = task["spark_python_task"]["parameters"][0]  # this sink alone
+    verify = next(one for one in cloud.job("maintenance")["tasks"] if one["task_key"] == "verify")
+    verify["python_wheel_task"]["parameters"][1] = task["spark_python_task"]["parameters"][0]  # this sink alone
     assert "every record is accounted for exactly once" in cloud.run(verify, cloud.environment())
 
 
@@ -243,11 +243,12 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
 
     for name in ("SESSION", "SPARK_REMOTE"):
         environment.pop(name)
-    sweep, verify, maintain, _ = cloud.job("maintenance")["tasks"]
+    sweep, verify, maintain, copies, _ = cloud.job("maintenance")["tasks"]
     assert "--- shipments.json" in cloud.run(sweep, environment)
     reported = cloud.run(verify, environment)
     assert "Nothing found: every record is accounted for exactly once." in reported
     assert "shipments keeps no Delta tables" in cloud.run(maintain, environment)
+    assert "shipments: Spark writes no tables for this sink" in cloud.run(copies, environment)
     (check,) = cloud.job("watch")["tasks"]
     process, log = cloud.start(check, environment)
     assert process.wait(240) == 70, log.read_text()  # orders, the other sink of the folder, has never run

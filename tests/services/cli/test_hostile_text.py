@@ -114,7 +114,7 @@ def commands(sink: Sink) -> dict[str, list[str]]:
         "sweep": ["sweep", path, "--dry-run", "--older-than", "1s"],
         "migrate": ["migrate", path],
         "restore": ["restore", path, "--to-topic", "hostile-back", "--dry-run"],
-        "simulate": ["simulate", path, "--hours", "1"],
+        "simulate": ["simulate", path],
         "delta check": ["delta", "check", path],
         "forget": ["forget", path, "--key", "nobody", "--dry-run"],
         "iceberg check": ["iceberg", "check", path],

@@ -254,7 +254,7 @@ def test_what_other_commands_ask_for_is_what_the_documented_policies_allow(
     looking = [["list", "--bucket", bucket], ["status", str(path)], ["check", str(path)]]
     reading = [
         ["verify", str(path)], ["explain", str(path), key], ["explain", str(path), f"{name}:0:5"], ["sweep", str(path)],
-        ["ddl", str(path), "--engine", "duckdb"], ["restore", str(path), "--to-topic", f"{name}-back", "--yes"],
+        ["ddl", str(path), "--engine", "trino"], ["restore", str(path), "--to-topic", f"{name}-back", "--yes"],
     ]  # fmt: skip
     for start, commands in (("Dashboard", looking), ("Maintenance", reading)):
         with Proxy(s3.endpoint_url) as proxy:

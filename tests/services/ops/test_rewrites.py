@@ -18,7 +18,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.compaction import compaction_of
+from kafka_s3.ops.compaction import Compaction
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import brokers_of
 from kafka_s3.run.wiring.sink import build_sink
@@ -31,11 +31,6 @@ from tests.support.kafka import Given, committed_records, document, produce
 from tests.support.waiting import eventually
 
 RECORDS = 200
-
-
-def compact(settings: Settings, rules: CompactionRules) -> list[CommitEntry]:
-    with closing(S3Store(store_options(settings))) as store:
-        return list(compaction_of(settings, store, clock_ms=now_ms, warn=pytest.fail).run(rules))
 
 
 @contextmanager
@@ -58,6 +53,11 @@ def driver_at_work(settings: Settings) -> Iterator[None]:
         finally:
             ended.set()
             running.result()
+
+
+def compact(settings: Settings, rules: CompactionRules) -> list[CommitEntry]:
+    with closing(S3Store(store_options(settings))) as store:
+        return list(Compaction(settings, store, clock_ms=now_ms, warn=pytest.fail).run(rules))
 
 
 def test_compacted_and_forgotten_on_real_services_nothing_of_somebody_is_left_and_verify_says_so(

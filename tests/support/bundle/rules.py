@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.support.bundle.files import Bundle
+from tests.support.bundle.files import Bundle, project
 from tests.support.repository import ROOT
 
 Finding = str
@@ -174,6 +174,11 @@ def _task(job: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> Itera
         ).is_file():
             yield f"task {key}: no file {script['python_file']} in jobs/ (paths are relative to the file)"
         if sum(parameter.startswith("--set") for parameter in script["parameters"]) != 1:
+            yield f"task {key}: what all sinks share belongs into one variable, given as --settings"
+    elif wheel := task.get("python_wheel_task"):
+        if wheel["package_name"] != "kafka_s3" or wheel["entry_point"] not in project()["scripts"]:
+            yield f"task {key}: {wheel['package_name']} has no entry point {wheel['entry_point']}"
+        if sum(parameter.startswith("--set") for parameter in wheel["parameters"]) != 1:
             yield f"task {key}: what all sinks share belongs into one variable, given as --settings"
     else:
         yield f"task {key} does nothing"

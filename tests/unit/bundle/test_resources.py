@@ -128,7 +128,8 @@ def _changed(bundle: Bundle, path: str, value: Any) -> Bundle:
     return Bundle(bundle.target, bundle.mode, content, bundle.origins)
 
 
-ORDERS, SHIPMENTS, TASK = "resources/jobs/orders", "resources/jobs/shipments", "tasks/0"
+ORDERS, SHIPMENTS, WATCH = (f"resources/jobs/{name}" for name in ("orders", "shipments", "watch"))
+TASK = "tasks/0"
 
 
 @pytest.mark.parametrize(
@@ -145,6 +146,7 @@ ORDERS, SHIPMENTS, TASK = "resources/jobs/orders", "resources/jobs/shipments", "
         (f"{ORDERS}/{TASK}/job_cluster_key", "other", "no job cluster other"),
         (f"{ORDERS}/{TASK}/spark_python_task/python_file", "../jobs/run_sink.py", "no file ../jobs/run_sink.py"),
         (f"{ORDERS}/{TASK}/spark_python_task/parameters", ["orders.json", "--set=a=1", "--set=b=2"], "one variable"),
+        (f"{WATCH}/{TASK}/python_wheel_task/entry_point", "kafka_s3", "no entry point kafka_s3"),
         (f"{ORDERS}/{TASK}/libraries", [{"whl": "../dist/*.whl"}], "not in dist"),
         (f"{ORDERS}/{TASK}/libraries", [{"maven": {"coordinates": "a:b:1"}}], "no jar is needed"),
         (f"{ORDERS}/job_clusters/0/new_cluster/spark_version", "16.4.x-scala2.13", "older than 17.3"),
@@ -222,5 +224,6 @@ def test_both_ways_of_starting_the_dashboard_agree() -> None:
 
 def test_every_page_of_jobs_is_deployed(bundle: Bundle) -> None:
     tasks = [task for job in bundle.resources("jobs").values() for task in job["tasks"]]
-    deployed = {Path(task["spark_python_task"]["python_file"]).name for task in tasks}
+    scripts = [task["spark_python_task"] for task in tasks if "spark_python_task" in task]
+    deployed = {Path(script["python_file"]).name for script in scripts}
     assert deployed == {path.name for path in (ROOT / "jobs").glob("*.py")}

@@ -1,16 +1,17 @@
-"""Does `kafka-s3 simulate` say what a rate would become, without a broker and a bucket?"""
+"""Tests of `kafka-s3 simulate` without a broker and a bucket."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
 from tests.support.memory_world import BASE
 
-RATE = ("--rate", "1", "--record-bytes", "100", "--hours", "0.5")
+RATE = ("--rate", "1", "--record-bytes", "100")
 
 
 def test_a_rate_is_enough_and_prices_are_those_that_are_given(tmp_path: Path) -> None:
@@ -18,10 +19,9 @@ def test_a_rate_is_enough_and_prices_are_those_that_are_given(tmp_path: Path) ->
     path.write_text(json.dumps({**BASE, "flush.size": "100", "poll.interval.ms": "60000"}))
     done = CliRunner().invoke(app, ["simulate", str(path), *RATE, "--price-writes", "1000", "--output", "json"])
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert (found["files"], found["per_day"]["files"], found["written"]) == (18, 864, 1800)
-    assert found["month"]["writes"] == found["per_day"]["writes"] * 365 / 12
+    forecast = json.loads(done.stdout)
+    assert forecast["per_day"]["files"] == pytest.approx(864)
+    assert forecast["month"]["writes"] == pytest.approx(forecast["per_day"]["writes"] * 365 / 12)
     done = CliRunner().invoke(app, ["simulate", str(path), *RATE])
     assert "A day under this configuration" in done.stdout
     assert "100% flush.size" in done.stdout
-    assert "30 min were simulated" in done.stdout

@@ -30,7 +30,7 @@ from kafka_s3.model.errors import CommitError, ConfigError, SinkError
 from kafka_s3.model.files import Role, Slice
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.objects.readers import ObjectUnreadable
-from kafka_s3.ops.compaction import Compaction, compaction_of
+from kafka_s3.ops.compaction import Compaction
 from kafka_s3.ops.erasure.forgetting import Forgetting, Searched
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.explain.answer import Outcome
@@ -105,7 +105,7 @@ def filled(kind: str = "json", **config: str) -> World:
 
 
 def compaction(world: World) -> Compaction:
-    return replace(compaction_of(world.settings, world.store, clock_ms=lambda: world.now, warn=pytest.fail), wait_s=0.0)
+    return replace(Compaction(world.settings, world.store, clock_ms=lambda: world.now, warn=pytest.fail), wait_s=0.0)
 
 
 def compact(world: World, target: int = TARGET) -> list[CommitEntry]:

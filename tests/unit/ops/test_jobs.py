@@ -1,4 +1,4 @@
-"""Jobs: what they take, how they go through a folder, and how they leave. As a platform runs them: the file, in a process that is there."""
+"""Tests of the jobs: their arguments, their way through a folder, and how they leave, as files in a process that is there."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ import pytest
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, StorageError
-from kafka_s3.ops.jobs import configurations, each_sink, job_parser, job_settings, leave, look_at_each
-from kafka_s3.run.wiring.bucket import SinkFolder
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.ops.jobs import configurations, each_sink, job_parser, job_settings, leave
 from tests.support.configurations import BASE
-from tests.support.filled import beat, worked
 from tests.support.repository import ROOT
 
 Run = Callable[..., int]
@@ -96,36 +93,6 @@ def test_one_that_fails_does_not_end_it_and_the_highest_code_counts(
     assert each_sink(given(folder), work) == 2
 
 
-def test_looks_at_many_are_reported_in_order_each_with_its_line(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def look(settings: Settings) -> tuple[str, bool]:
-        if settings.name == "b":
-            raise StorageError("the bucket is closed")
-        return "a is STALE", False
-
-    assert look_at_each(given(folder), look) == 1
-    reported = capsys.readouterr()
-    assert reported.out.splitlines() == ["--- a.json", "a is STALE", "--- b.properties"]
-    assert "StorageError the bucket is closed" in reported.err
-    assert look_at_each(given(folder), lambda settings: ("well", True)) == 0
-
-
-def test_a_watch_reads_the_log_also_behind_what_the_heartbeat_shows() -> None:
-    made = worked(hours=1)
-    state = made.log().load()
-    beat(made, version=state.version, totals=state.totals)
-    check = runpy.run_path(str(ROOT / "jobs" / "check_sinks.py"), run_name="watch")["check"]
-    check.__globals__["folder_of"] = lambda settings: SinkFolder("bucket", "_kafka_s3", made.store)
-    check.__globals__["now_ms"] = lambda: made.now
-    limits = Namespace(max_lag=None, max_delay=None, max_dead_letters=None)
-    assert check(made.settings, limits)[1]
-    made.store.put(state_paths(made.settings).commit(state.version - 1), b"{")
-    line, well = check(made.settings, limits)
-    assert not well
-    assert "is damaged" in line
-
-
 def test_well_is_a_plain_return() -> None:
     leave(0)
     with pytest.raises(SystemExit, match="2"):
@@ -152,11 +119,6 @@ def test_a_page_explains_itself(
     reported = capsys.readouterr().out
     assert f"jobs/{script} CONFIG" in reported
     assert "--settings TEXT" in reported
-
-
-def test_a_job_with_nothing_to_do_returns(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("maintain_tables.py", folder) == 0
-    assert "a keeps no Delta tables" in capsys.readouterr().out
 
 
 def test_a_continuous_sink_is_not_flushed(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,11 +71,6 @@ def is_plugin(group: str, name: str) -> bool:
     return name in offered(group, tuple(sys.path))
 
 
-def any_is_offered() -> bool:
-    """Whether an installed package offers anything at all."""
-    return any(offered(group, tuple(sys.path)) for group in MEMBERS)
-
-
 def plugin(group: str, name: str) -> Plugin:
     """The plugin of a name. Raises InvalidValue where no package offers it, where it cannot be loaded, or declares what cannot be a key."""
     return _loaded(group, name, tuple(sys.path))

@@ -189,7 +189,6 @@ def table_of(
         topic=objects.topic,
         location=f"s3://{bucket}/{objects.folder}",
         format=objects.newest[0].format,
-        extension=objects.extension,
         columns=TableColumns(shown),
         keys=keys,
         delta=is_delta,
@@ -211,7 +210,5 @@ def _notes(objects: TopicObjects, hidden: list[str], omitted: tuple[str, ...]) -
     notes += [f"Not in the table: {text}." for text in omitted]
     if objects.sidecars:
         names = " and ".join(_BESIDE[role] for role in objects.sidecars)
-        notes.append(
-            f"Objects with {names} lie in the same folders. DuckDB's statement leaves them out; other engines read them as values."
-        )
+        notes.append(f"Objects with {names} lie in the same folders, and are read as values.")
     return notes

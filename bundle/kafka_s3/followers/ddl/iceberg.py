@@ -37,10 +37,8 @@ class CatalogTable:
 
 
 def jdbc_url(uri: str) -> str:
-    """SQLAlchemy's address of a database as Java's drivers spell it, without user and password."""
+    """Return SQLAlchemy's address of a database as Java's drivers spell it, without user and password."""
     scheme = urlsplit(uri).scheme.partition("+")[0]
-    if scheme == "sqlite":
-        return f"jdbc:sqlite:{uri.partition('://')[2].removeprefix('/')}"
     return f"jdbc:{scheme}:{public(uri).partition(':')[2]}"
 
 
@@ -48,23 +46,6 @@ def public(uri: str) -> str:
     """An address without what may be a secret: user and password, and what follows a question mark."""
     parts = urlsplit(uri)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def spark(table: CatalogTable) -> list[str] | None:
-    """Settings of a catalog of Spark, and a view that shows the table."""
-    kind = "jdbc" if table.kind == "sql" else table.kind
-    options = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": kind, ".warehouse": table.warehouse}
-    if table.kind == "sql":
-        options |= {".uri": jdbc_url(table.uri), ".jdbc.schema-version": "V1"}
-    elif table.uri:
-        options |= {".uri": public(table.uri)}
-    if table.kind != "rest":
-        options |= {".io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
-    catalog = table.catalog_name if table.kind == "sql" else CATALOG
-    lines = [f"SET `spark.sql.catalog.{catalog}{key}` = `{value}`" for key, value in options.items() if value]
-    name = ".".join("`" + part.replace("`", "``") + "`" for part in (catalog, *table.identifier))
-    view = "`" + table.identifier[-1].replace("`", "``") + "`"
-    return [*lines, f"CREATE OR REPLACE TEMPORARY VIEW {view} AS SELECT * FROM {name}"]
 
 
 def trino(table: CatalogTable) -> list[str] | None:
@@ -97,19 +78,6 @@ _JDBC_DRIVERS: Final = {"postgresql": "org.postgresql.Driver", "mysql": "com.mys
 """The databases that Trino's connector has drivers for."""
 
 
-def duckdb(table: CatalogTable) -> list[str] | None:
-    """A REST catalog, or AWS Glue's, attached; and a view that shows the table."""
-    if table.kind == "rest":
-        attached = f"ATTACH {_text(table.warehouse)} AS {CATALOG} (TYPE iceberg, ENDPOINT {_text(public(table.uri))})"
-    elif table.kind == "glue":
-        attached = f"ATTACH '<number of the AWS account>' AS {CATALOG} (TYPE iceberg, ENDPOINT_TYPE glue)"
-    else:
-        return None
-    name = ".".join(_quoted(part) for part in (CATALOG, *table.identifier))
-    view = _quoted(table.identifier[-1])
-    return ["INSTALL iceberg", "LOAD iceberg", attached, f"CREATE VIEW {view} AS SELECT * FROM {name}"]
-
-
 def athena(table: CatalogTable) -> list[str] | None:
     """Athena has the tables of AWS Glue, and of no other catalog: nothing is to be run."""
     return [] if table.kind == "glue" else None
@@ -117,9 +85,7 @@ def athena(table: CatalogTable) -> list[str] | None:
 
 STATEMENTS: Final[Mapping[str, Callable[[CatalogTable], list[str] | None]]] = {
     "athena": athena,
-    "spark": spark,
     "trino": trino,
-    "duckdb": duckdb,
 }
 """By engine: what is to be run; None where the engine cannot ask such a catalog."""
 
@@ -128,12 +94,7 @@ def note(table: CatalogTable, engine: str) -> str:
     """What the reader has to know of the statements."""
     if engine == "athena":
         return f"The sink keeps the Iceberg table {'.'.join(map(_quoted, table.identifier))} in AWS Glue: Athena has it already."
-    called = (
-        table.full_name
-        if table.kind != "sql" or engine == "trino"
-        else ".".join((table.catalog_name, *table.identifier))
-    )
-    return f"Iceberg table {called}. Credentials of catalog and bucket are set apart."
+    return f"Iceberg table {table.full_name}. Credentials of catalog and bucket are set apart."
 
 
 def _quoted(name: str) -> str:

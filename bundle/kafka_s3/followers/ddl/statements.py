@@ -1,7 +1,7 @@
-"""How does an engine get to know a topic's table? The one place that knows the engines: for the command line and for the dashboard.
+"""Write the statements that make a topic's table known to an engine, for the command line and for the dashboard.
 
-Athena and AWS Glue take Hive's form (a SerDe, partition keys, properties for projection), Spark, Trino and DuckDB in their SQL. An Iceberg
-table is known by its catalog (`ddl.iceberg`).
+Athena and AWS Glue take Hive's form (a SerDe, partition keys, properties for projection), Trino its SQL. An Iceberg table is known by its
+catalog (`ddl.iceberg`). Spark and DuckDB find columns and directories by themselves (docs/query-engines.md).
 """
 
 from __future__ import annotations
@@ -64,24 +64,11 @@ HIVE: Final = SqlDialect(
     {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint", "timestamp_ntz": "timestamp"},
     backquoted, "struct<{}>", "{}:{}", "array<{}>", "map<{},{}>", str,
 )  # fmt: skip
-SPARK: Final = SqlDialect(
-    {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT", "boolean": "BOOLEAN", "float": "FLOAT",
-     "double": "DOUBLE", "string": "STRING", "binary": "BINARY", "date": "DATE", "timestamp": "TIMESTAMP",
-     "timestamp_ntz": "TIMESTAMP_NTZ"},
-    backquoted, "STRUCT<{}>", "{}: {}", "ARRAY<{}>", "MAP<{}, {}>", backquoted,
-)  # fmt: skip
 TRINO: Final = SqlDialect(
     {"long": "bigint", "integer": "integer", "short": "smallint", "byte": "tinyint", "float": "real", "string": "varchar",
      "binary": "varbinary", "timestamp": "timestamp(3)", "timestamp_ntz": "timestamp(3)"},
     double_quoted, "row({})", "{} {}", "array({})", "map({}, {})", double_quoted,
 )  # fmt: skip
-DUCKDB: Final = SqlDialect(
-    {"long": "BIGINT", "integer": "INTEGER", "short": "SMALLINT", "byte": "TINYINT", "boolean": "BOOLEAN", "float": "FLOAT",
-     "double": "DOUBLE", "string": "VARCHAR", "binary": "BLOB", "date": "DATE", "timestamp": "TIMESTAMPTZ",
-     "timestamp_ntz": "TIMESTAMP"},
-    double_quoted, "STRUCT({})", "{} {}", "{}[]", "MAP({}, {})", double_quoted,
-)  # fmt: skip
-
 
 YEARS_AHEAD: Final = 10
 _HIVE: Final = "org.apache.hadoop.hive"
@@ -183,21 +170,6 @@ def _serde_parameters(table: ExternalTable) -> dict[str, str]:
 TRINO_FORMATS = {"parquet": "PARQUET", "avro": "AVRO", "json": "OPENX_JSON"}
 
 
-def spark(table: ExternalTable) -> list[str]:
-    """CREATE TABLE over a location of the s3a file system, and the statement that finds the directories."""
-    name, location = SPARK.quote(table.name), text(table.folder_url.replace("s3://", "s3a://", 1))
-    if table.delta:
-        return [f"CREATE TABLE {name} USING DELTA LOCATION {location}"]
-    by = ", ".join(SPARK.quote(key.name) for key in table.keys)
-    lines = [
-        f"CREATE TABLE {name} (\n{_columns(table, SPARK, 'STRING')}\n)",
-        f"USING {table.format.upper()}",
-        *([f"PARTITIONED BY ({by})"] if by else []),
-        f"LOCATION {location}",
-    ]
-    return ["\n".join(lines), *([f"MSCK REPAIR TABLE {name}"] if by else [])]
-
-
 def trino(table: ExternalTable) -> list[str]:
     """CREATE TABLE of the Hive connector, and the call that finds the directories; for a Delta table that of the Delta connector."""
     if table.delta:
@@ -210,46 +182,12 @@ def trino(table: ExternalTable) -> list[str]:
         *([f"  partitioned_by = ARRAY[{by}]"] if by else []),
     ]
     joined = ",\n".join(properties)
-    made = f"CREATE TABLE hive.default.{TRINO.quote(table.name)} (\n{_columns(table, TRINO, 'varchar')}\n)\nWITH (\n{joined}\n)"
+    types = {name: TRINO.type_of(one["type"]) for name, one in table.columns.fields.items()}
+    types |= dict.fromkeys((key.name for key in table.keys), "varchar")
+    columns = ",\n".join(f"  {TRINO.quote(name)} {type_}" for name, type_ in types.items())
+    made = f"CREATE TABLE hive.default.{TRINO.quote(table.name)} (\n{columns}\n)\nWITH (\n{joined}\n)"
     found = f"CALL hive.system.sync_partition_metadata('default', {text(table.name)}, 'FULL')"
     return [made, *([found] if by else [])]
-
-
-def duckdb(table: ExternalTable) -> list[str]:
-    """A view over the objects themselves, the new ones included. Names that end with the offset leave keys and headers out."""
-    name = DUCKDB.quote(table.name)
-    if table.delta:
-        return [
-            "INSTALL delta",
-            "LOAD delta",
-            f"CREATE VIEW {name} AS SELECT * FROM delta_scan({text(table.folder_url)})",
-        ]
-    objects = text(f"{table.location}**/*[0-9]{table.extension}")
-    parted = (
-        ["hive_partitioning = true", "hive_types_autocast = false"] if table.keys else ["hive_partitioning = false"]
-    )
-    match table.format:
-        case "json":
-            fields = [
-                f"{text(one)}: {text(DUCKDB.type_of(about['type']))}" for one, about in table.columns.fields.items()
-            ]
-            columns = f"columns = {{{', '.join(fields)}}}"
-            options = ["format = 'newline_delimited'", columns, *parted]
-            return [_view(name, f"read_json({objects}, {', '.join(options)})")]
-        case "avro":
-            return ["INSTALL avro", "LOAD avro", _view(name, f"read_avro({objects})")]
-        case _:
-            return [_view(name, f"read_parquet({objects}, union_by_name = true, {', '.join(parted)})")]
-
-
-def _view(name: str, source: str) -> str:
-    return f"CREATE VIEW {name} AS\nSELECT * FROM {source}"
-
-
-def _columns(table: ExternalTable, dialect: SqlDialect, key_type: str) -> str:
-    """The records' columns, then those of the directories."""
-    own = [f"  {dialect.quote(name)} {dialect.type_of(one['type'])}" for name, one in table.columns.fields.items()]
-    return ",\n".join([*own, *(f"  {dialect.quote(key.name)} {key_type}" for key in table.keys)])
 
 
 class QueryEngine(StrEnum):
@@ -257,24 +195,21 @@ class QueryEngine(StrEnum):
 
     ATHENA = "athena"
     GLUE = "glue"
-    SPARK = "spark"
     TRINO = "trino"
-    DUCKDB = "duckdb"
-
-
-_STATEMENTS: Final[Mapping[QueryEngine, Callable[[ExternalTable], list[str]]]] = {
-    QueryEngine.ATHENA: athena,
-    QueryEngine.SPARK: spark,
-    QueryEngine.TRINO: trino,
-    QueryEngine.DUCKDB: duckdb,
-}
 
 
 def statements(engine: QueryEngine, table: ExternalTable) -> list[str]:
-    """What is to be run, in order, without semicolons; Glue's is one JSON document."""
-    if (found := _of_catalog(engine, table)) is not None:
-        return found
-    return [glue(table)] if engine is QueryEngine.GLUE else _STATEMENTS[engine](table)
+    """Return what is to be run, in order, without semicolons; Glue's is one JSON document."""
+    of_catalog = _of_catalog(engine, table)
+    if of_catalog is not None:
+        return of_catalog
+    match engine:
+        case QueryEngine.ATHENA:
+            return athena(table)
+        case QueryEngine.TRINO:
+            return trino(table)
+        case QueryEngine.GLUE:
+            return [glue(table)]
 
 
 def notes(engine: QueryEngine, table: ExternalTable) -> list[str]:

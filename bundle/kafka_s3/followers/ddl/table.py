@@ -20,7 +20,6 @@ from kafka_s3.objects.format import INFIX
 LOOKED_INTO: Final = 8
 """How many of a topic's newest objects are asked for their columns: each may lack some."""
 _NAME: Final = re.compile(r"[^a-z0-9_]")
-_EXTENSION: Final = re.compile(r"\d(\.[^/]*)?$")
 
 
 class NoTable(SinkError):
@@ -56,12 +55,6 @@ class TopicObjects:
         encoded = self.newest[0].encoded_partition.strip("/")
         return f"{above.removesuffix(encoded).rstrip('/')}/" if above else ""
 
-    @property
-    def extension(self) -> str:
-        """What follows the offset in the newest object's name, codec and compression included."""
-        found = _EXTENSION.search(self.newest[0].key.rpartition("/")[2])
-        return (found[1] or "") if found else ""
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionKey:
@@ -88,7 +81,6 @@ class ExternalTable:
     topic: str
     location: str
     format: str
-    extension: str
     columns: TableColumns
     keys: tuple[PartitionKey, ...] = ()
     delta: bool = False

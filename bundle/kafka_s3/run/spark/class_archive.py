@@ -1,6 +1,4 @@
-"""What is the archive of Spark's classes, with which a local session starts (`run.java.java.ClassArchive`)?
-
-There is one for each duty of a session, for a JVM holds what it maps in memory: 13,000 classes with Spark's SQL, half of them without.
+"""The archive of Spark's classes with which a local session starts (`run.java.java.ClassArchive`).
 
 python -m kafka_s3.run.spark.class_archive     (what the first sink on a machine does; in an image, say)
 
@@ -11,44 +9,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
-from functools import partial
 from typing import Final
 
 from kafka_s3.run.java.jars import pyspark_jars
 from kafka_s3.run.java.java import ClassArchive, find_java, run_quietly
 
 QUICK: Final = "-XX:TieredStopAtLevel=1"
-"""What lives so short is compiled quickly, not well."""
-
-
-class Duty(StrEnum):
-    """What a local session is for: to hand out numbers to tasks that read for themselves, or for whatever Spark's SQL can do."""
-
-    NUMBERS = "numbers"
-    QUERIES = "queries"
-
-
+"""Code that runs for so short a time is compiled quickly, not well."""
 SESSION: Final = "kafka_s3.run.spark.session"
 
 
-NAMES: Final = {Duty.NUMBERS: "Spark-core", Duty.QUERIES: "Spark"}
-
-
-def spark_classes(duty: Duty = Duty.QUERIES) -> ClassArchive:
-    """The archive for the installed pyspark. Raises LocalServiceError where there is none."""
-    return ClassArchive(NAMES[duty], pyspark_jars(), partial(_write, duty))
+def spark_classes() -> ClassArchive:
+    """Return the archive for the installed pyspark. Raises LocalServiceError if pyspark has no jars."""
+    return ClassArchive("Spark", pyspark_jars(), _write)
 
 
 def joined(options: Iterable[str]) -> str:
-    """Options of a JVM as Spark takes them, whatever their paths are called."""
+    """Return options of a JVM as Spark takes them, also if their paths have spaces."""
     return " ".join(f'"{option}"' for option in options)
 
 
-def _write(duty: Duty, options: Sequence[str]) -> None:
-    run_quietly([sys.executable, "-m", SESSION, duty, joined([*options, QUICK])])
+def _write(options: Sequence[str]) -> None:
+    run_quietly([sys.executable, "-m", SESSION, joined([*options, QUICK])])
 
 
 if __name__ == "__main__":
-    for one in Duty:
-        spark_classes(one).options(find_java())
+    spark_classes().options(find_java())

@@ -27,14 +27,10 @@ from kafka_s3.model.process import run_in_thread
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogObserver, name_in_logs
-from kafka_s3.run.spark.class_archive import Duty
 from kafka_s3.run.spark.session import (
     SessionTurns,
-    duty_of,
-    duty_of_all,
     end_session,
     end_session_and_jvm,
-    for_workers,
     is_given,
     spark_session,
 )
@@ -160,6 +156,14 @@ class SharedSession:
                 end_session(self._session.result())
 
 
+def needs_lasting_session(settings: Settings) -> bool:
+    """Return whether Spark reads for the sink, or keeps or names tables for it: then its session does not end while it is idle."""
+    keeps_state = settings.flag("state.enable") and settings.text("state.run.on") == "sink"
+    names_tables = settings.flag("delta.enable") and bool(settings.text("delta.table.name"))
+    by_spark = settings.text("kafka.reader") == "spark" or settings.text("tasks.run.on") == "driver"
+    return keeps_state or names_tables or by_spark
+
+
 def idle_s(sinks: Sequence[Settings]) -> float | None:
     """After how many seconds without work Spark ends: by the most patient of the sinks. None where it does not, or is not ours to end."""
     limits = [one.number("spark.idle.ms") for one in sinks]
@@ -268,7 +272,7 @@ class Process:
 
     def _session_for(self, settings: Settings) -> SparkSession | SessionTurns:
         """The session, which has started. Whoever names tables in it or keeps them there has it for good."""
-        if is_given() or duty_of(settings) is Duty.QUERIES:
+        if is_given() or needs_lasting_session(settings):
             return self.session.for_sink(settings.name)
         turns = self.session.turns_of(settings.name)
         with turns.used():
@@ -292,7 +296,7 @@ def process_of(
     """
     check_distinct(sinks)
     stop, name = Event(), sinks[0].name if len(sinks) == 1 else "kafka-s3"
-    start = partial(spark_session, name=name, cores=cores, duty=duty_of_all(sinks), more=for_workers(sinks), jvm=jvm)
+    start = partial(spark_session, name=name, cores=cores, jvm=jvm)
     session = SharedSession(start, sinks=len(sinks), idle_s=idle_s(sinks))
     with metering(sinks) as meters, stopping(stop), closing(session):
         yield Process(session, stop, meters, available_now, close, states)

@@ -23,7 +23,6 @@ from kafka_s3.model.tasks import TaskFailure, reports_of
 from kafka_s3.run.spark.failures import SPARK_ERRORS, python_reason
 from kafka_s3.run.spark.report_form import outcome_of, outcome_text
 from kafka_s3.run.spark.task import texts_by_numbers
-from kafka_s3.run.spark.unneeded import forget_archives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,4 +124,3 @@ class Trial:
             yield REACHED
         except SourceError as error:
             yield outcome_text(TaskFailure(topic_partition, error))
-        forget_archives()

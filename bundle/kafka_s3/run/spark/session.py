@@ -21,16 +21,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from threading import Thread
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from kafka_s3.model.process import run_in_thread, start_daemon
-from kafka_s3.run.spark.class_archive import Duty, joined, spark_classes
-from kafka_s3.run.spark.daemon import REGISTRY, WORKERS_FOR
-from kafka_s3.run.spark.unneeded import leave_testing_bare, release_code
+from kafka_s3.run.spark.class_archive import joined, spark_classes
 
 NOISE: Final = (
     "Picked up J", "Using incubator modules", "Using Spark's default log4j profile", "Setting default log level to",
@@ -67,7 +64,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from kafka_s3.connect.config.settings import Settings
 
 LOCAL: Final = {
     "spark.ui.enabled": "false",
@@ -95,48 +91,13 @@ DELTA: Final = {
 }
 """VACUUM lists a table's folder with as many tasks as partitions may be discovered by: 10,000 unless set, for a table of one file too."""
 ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-COLLECTOR: Final = "-XX:+UseParallelGC"
-SMALL_COLLECTOR: Final = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
-"""It keeps no books beside the heap, which take 45 MB with the other, and gives back what is free after a full collection."""
-COMPILER: Final = (
-    "-XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000 -XX:Tier4CompileThreshold=1500000 "
-    "-XX:Tier4BackEdgeThreshold=4000000"
-)
-"""The JVM's good compiler took nearly half of a start's CPU. A hundred times its usual thresholds leave it what is busy for long: code that
-all records pass through, where Spark reads them.
-"""
-HEAP: Final = "-Xms64m"
+COLLECTOR: Final = "-XX:+UseSerialGC"
+HEAP: Final = "-Xms16m"
 """A JVM begins with a sixty-fourth of the machine's memory, and touches all of it before it looks for garbage: half a gigabyte of 32."""
-SMALL_COMPILER: Final = "-XX:TieredStopAtLevel=1"
-"""What hands out numbers is never busy: code that counts, for the good compiler, how often it runs takes a third more for nothing."""
-SMALL_HEAP: Final = "-Xms16m"
-CONVERTERS: Final = ("key.converter", "value.converter")
 FIRST_WORKER: Final = "first worker"
 FIRST_WORKER_S: Final = 60
 ARCHIVE_WRITTEN_S: Final = 180
-EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
-
-
-def duty_of(settings: Settings) -> Duty:
-    """What a sink's session is for: queries where Spark reads its records, or keeps or names tables for it."""
-    keeps_state = settings.flag("state.enable") and settings.text("state.run.on") == "sink"
-    names_tables = settings.flag("delta.enable") and bool(settings.text("delta.table.name"))
-    by_spark = settings.text("kafka.reader") == "spark" or settings.text("tasks.run.on") == "driver"
-    return Duty.QUERIES if keeps_state or names_tables or by_spark else Duty.NUMBERS
-
-
-def for_workers(sinks: Sequence[Settings]) -> Mapping[str, str]:
-    """The setting that keeps the workers of a session for numbers from loading what none of these sinks needs."""
-    if duty_of_all(sinks) is Duty.QUERIES:
-        return EMPTY
-    urls = [one.given(f"{converter}.schema.registry.url") for one in sinks for converter in CONVERTERS]
-    return {f"spark.executorEnv.{WORKERS_FOR}": REGISTRY if any(urls) else "records"}
-
-
-def duty_of_all(sinks: Sequence[Settings]) -> Duty:
-    """What the session is for that several sinks share."""
-    return Duty.NUMBERS if all(duty_of(one) is Duty.NUMBERS for one in sinks) else Duty.QUERIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +111,9 @@ def spark_session(
     *,
     name: str,
     cores: str = "*",
-    duty: Duty = Duty.QUERIES,
-    more: Mapping[str, str] = EMPTY,
     jvm: Future[JavaGateway | None] | None = None,
 ) -> SparkSession:
-    """The active session, or a new local one on `cores` cores with the Kafka connector's jars from the cache, in `jvm` if that is given.
-
-    One for numbers does everything else as well, and is only slower to start with it. `more` are settings of a local one.
-    """
+    """Return the active session, or a new local one with the Kafka connector's jars from the cache, in `jvm` if that is given."""
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -165,11 +121,11 @@ def spark_session(
         return active
     if is_given():
         return SparkSession.builder.appName(name).getOrCreate()
-    return local_session(name=name, cores=cores, duty=duty, more=more, jvm=jvm)
+    return local_session(name=name, cores=cores, jvm=jvm)
 
 
 @contextmanager
-def begun_jvm(*, name: str, cores: str = "*", duty: Duty = Duty.QUERIES) -> Iterator[Future[JavaGateway | None] | None]:
+def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | None] | None]:
     """The JVM of a `spark_session` to come, which starts beside what the caller does; None where that one will not be local.
 
     It raises what the session would raise. One that no session took ends with the body. It waits for no download: on a machine's first
@@ -180,9 +136,7 @@ def begun_jvm(*, name: str, cores: str = "*", duty: Duty = Duty.QUERIES) -> Iter
         return
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-    leave_testing_bare()
-    release_code()
-    jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores, duty)) if _made_before(duty) else None)
+    jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
     try:
         yield jvm
     finally:
@@ -205,11 +159,11 @@ def end_jvm(gateway: JavaGateway, *, within_s: float | None = None) -> None:
     gateway.proc.wait(within_s)
 
 
-def _made_before(duty: Duty) -> bool:
+def _made_before() -> bool:
     """Whether this machine has what a local session needs: its classes are written down once its jars are there."""
     from kafka_s3.run.java.java import find_java
 
-    return spark_classes(duty).was_tried(find_java())
+    return spark_classes().was_tried(find_java())
 
 
 def is_given() -> bool:
@@ -243,18 +197,16 @@ def local_session(
     *,
     name: str,
     cores: str = "*",
-    duty: Duty = Duty.QUERIES,
-    more: Mapping[str, str] = EMPTY,
     jvm: Future[JavaGateway | None] | None = None,
 ) -> SparkSession:
     """A new local session; finds Java, fetches the connector once."""
-    return _started({**_kafka_settings(name, cores, duty), **more}, jvm, duty)
+    return _started(_kafka_settings(name, cores), jvm)
 
 
-def _kafka_settings(name: str, cores: str, duty: Duty) -> dict[str, str]:
+def _kafka_settings(name: str, cores: str) -> dict[str, str]:
     from kafka_s3.run.java.jars import spark_kafka_jars
 
-    return _settings(name, cores, {JAVA_OPTIONS: _archive(duty)}, spark_kafka_jars, duty)
+    return _settings(name, cores, {JAVA_OPTIONS: _archive()}, spark_kafka_jars)
 
 
 def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
@@ -265,16 +217,14 @@ def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
     return _started(_settings(name, cores, more, spark_kafka_and_delta_jars))
 
 
-def _archive(duty: Duty = Duty.QUERIES) -> str:
+def _archive() -> str:
     from kafka_s3.run.java.java import find_java
 
-    return joined(spark_classes(duty).options(find_java()))
+    return joined(spark_classes().options(find_java()))
 
 
-def _settings(
-    name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]], duty: Duty = Duty.QUERIES
-) -> dict[str, str]:
-    options = f"{java_options(os.environ, duty)} {more.get(JAVA_OPTIONS, '')}".strip()
+def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> dict[str, str]:
+    options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
     own = {
         "spark.master": f"local[{cores},{ATTEMPTS}]",
         "spark.app.name": name,
@@ -283,9 +233,7 @@ def _settings(
     return {**LOCAL, **more, **own, JAVA_OPTIONS: options}
 
 
-def _started(
-    settings: Mapping[str, str], jvm: Future[JavaGateway | None] | None = None, duty: Duty = Duty.QUERIES
-) -> SparkSession:
+def _started(settings: Mapping[str, str], jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -296,44 +244,8 @@ def _started(
     context = SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))
     start_daemon(partial(_first_worker, context), FIRST_WORKER)
     _leave_the_stop_to_python(context)
-    if duty is Duty.NUMBERS:
-        return cast("SparkSession", NumbersSession(context))
     session: SparkSession = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     return session
-
-
-class NumbersSession:
-    """A session of which only the context is there; whoever asks for anything else of it loads Spark's SQL: 2,700 classes, 30 MB."""
-
-    def __init__(self, context: SparkContext, whole: Callable[[], SparkSession] | None = None) -> None:
-        self.sparkContext = self._sc = context
-        self._whole = whole or cache(partial(_whole_session, context))
-
-    def newSession(self) -> NumbersSession:  # noqa: N802 - Spark's name
-        """One with settings of its own, once it is whole."""
-        return NumbersSession(self._sc, cache(lambda: self._whole().newSession()))
-
-    def stop(self) -> None:
-        """Ends it; one that is whole with all that is known of it as the active one."""
-        whole = self._whole() if self._sc._jsc is not None and _is_whole(self._sc) else self._sc
-        whole.stop()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._whole(), name)
-
-
-def _whole_session(context: SparkContext) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    return SparkSession(context)
-
-
-def _is_whole(context: SparkContext) -> bool:
-    """Whether somebody has made a session over the context."""
-    from pyspark.sql import SparkSession
-
-    made = SparkSession._instantiatedSession
-    return made is not None and made._sc is context
 
 
 def _launched(settings: Mapping[str, str]) -> JavaGateway:
@@ -375,31 +287,22 @@ def _leave_the_stop_to_python(context: SparkContext) -> None:
     signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
 
 
-def java_options(environment: Mapping[str, str], duty: Duty = Duty.QUERIES) -> str:
-    """The options of the local session's JVM. What the user's variables choose stays: with a second garbage collector it does not start."""
+def java_options(environment: Mapping[str, str]) -> str:
+    """Return the options of the local session's JVM. What the user's variables choose stays: a JVM with two collectors does not start."""
     given = " ".join(environment.get(name, "") for name in OPTIONS_OF_USERS)
-    small = duty is Duty.NUMBERS
-    collector, compiler, heap = (SMALL_COLLECTOR, SMALL_COMPILER, SMALL_HEAP) if small else (COLLECTOR, COMPILER, HEAP)
-    ours = {
-        collector: r"-XX:\+Use\w+GC\b",
-        compiler: r"-XX:[+-]?Tiered",
-        heap: r"-Xms|-XX:Initial(HeapSize|RAMPercentage)",
-    }
+    ours = {COLLECTOR: r"-XX:\+Use\w+GC\b", HEAP: r"-Xms|-XX:Initial(HeapSize|RAMPercentage)"}
     return " ".join([*(options for options, chosen in ours.items() if not re.search(chosen, given)), ARROW])
 
 
-def write_class_archive(duty: Duty, options: str) -> None:
-    """Runs a local session whose JVM writes its classes at its end, as these options say (`class_archive`), and waits for it."""
+def write_class_archive(options: str) -> None:
+    """Run a local session whose JVM writes its classes at its end, as these options say (`class_archive`), and wait for it."""
     from kafka_s3.run.java.jars import spark_kafka_jars
 
-    spark = _started(_settings("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars, duty), duty=duty)
-    if duty is Duty.NUMBERS:
-        spark.sparkContext.parallelize(range(2), 2).mapPartitions(list).collect()
-    else:
-        rows = spark.range(10).selectExpr(
-            "id", "cast(id as string) as text", "array(id) as many", "current_timestamp() as at"
-        )
-        rows.mapInArrow(lambda batches: batches, rows.schema).groupBy("text").count().collect()
+    spark = _started(_settings("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars))
+    rows = spark.range(10).selectExpr(
+        "id", "cast(id as string) as text", "array(id) as many", "current_timestamp() as at"
+    )
+    rows.mapInArrow(lambda batches: batches, rows.schema).groupBy("text").count().collect()
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()
@@ -407,4 +310,4 @@ def write_class_archive(duty: Duty, options: str) -> None:
 
 
 if __name__ == "__main__":
-    write_class_archive(Duty(sys.argv[1]), sys.argv[2])
+    write_class_archive(sys.argv[1])

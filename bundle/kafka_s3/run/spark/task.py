@@ -32,7 +32,6 @@ from kafka_s3.model.process import start_daemon
 from kafka_s3.model.tasks import Assignment, Fetched, TaskFailure, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.failures import AFTER_DEATH
 from kafka_s3.run.spark.report_form import outcome_text
-from kafka_s3.run.spark.unneeded import forget_archives
 from kafka_s3.run.wiring.pipeline import TaskPlan
 from kafka_s3.store.s3 import S3Store
 
@@ -154,7 +153,6 @@ class ReadingTask:
         for number in numbers:
             yield from map(outcome_text, self._outcomes(self.shares[number]))
         give_memory_back()
-        forget_archives()
 
     def _outcomes(self, share: tuple[Assignment, ...]) -> Iterator[TaskOutcome]:
         if is_repeated():
@@ -211,7 +209,6 @@ class Task:
         outcomes = within(limit, self._outcomes(batches, limit), give_up=lambda: give_up(self.plan))
         yield from map(report_row, outcomes)
         give_memory_back()
-        forget_archives()
 
     def _outcomes(self, batches: Iterable[pa.RecordBatch], limit: TaskTime) -> Iterator[TaskOutcome]:
         wanted, repeated = {one.topic_partition: one for one in self.assignments}, is_repeated()

@@ -1,6 +1,6 @@
 """The first guide's sections on Athena and Glue, command by command: its complete example writes, `kafka-s3 ddl` tells the tables.
 
-moto's Athena and Glue take what is theirs; DuckDB, which can be asked here, reads the objects.
+moto's Athena and Glue take what is theirs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from kafka_s3.store.s3 import S3Store
 from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from kafka_s3_testing.services.registry import EmbeddedRegistry
 from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
-from tests.support.duckdb_views import rows_by
 from tests.support.memory_world import START_MS, settings_of
 
 EVENTS = TopicPartition("events", 0)
@@ -143,12 +142,6 @@ def test_the_guides_section_on_athena(s3: EmbeddedS3, registry: EmbeddedRegistry
     asked(s3, bucket, "MSCK REPAIR TABLE events")  # not needed: directories are projected
     assert "'projection.enabled'='true'" in text.replace(" = ", "=")
 
-    fetched(S3Store(store_options(settings_of(json.loads(path.read_text())))), tmp_path)
-    view = json.loads(reported(str(path), "--engine", "duckdb", "--output", "json"))["tables"][0]["statements"]
-    here = [statement.replace(f"s3://{bucket}", str(tmp_path)) for statement in view]
-    found = rows_by([*here, "SELECT event_id, user_id, country, year, month, day, hour FROM events ORDER BY event_id"])
-    assert found == [[f"event-{n}", None, None, "2024", "01", "15", "10"] for n in range(3)]
-
 
 def test_the_guides_section_on_glue(s3: EmbeddedS3, registry: EmbeddedRegistry, bucket: str, tmp_path: Path) -> None:
     glue, database = client(s3, "glue"), f"lake-{bucket}"
@@ -176,13 +169,6 @@ def test_the_guides_section_on_glue(s3: EmbeddedS3, registry: EmbeddedRegistry, 
     table = glue.get_table(DatabaseName=database, Name="events")["Table"]
     for name in ("StorageDescriptor", "PartitionKeys", "Parameters"):
         assert table[name] == kept[name]
-
-
-def fetched(store: S3Store, folder: Path) -> None:
-    """Puts the bucket's objects into a folder, by their keys."""
-    for info in store.list("topics/"):
-        (folder / info.key).parent.mkdir(parents=True, exist_ok=True)
-        (folder / info.key).write_bytes(store.get(info.key))
 
 
 def test_columns_of_json_objects_come_from_the_registry_and_a_name_will_do(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ from kafka_s3_testing.services.s3 import EmbeddedS3
 from tests.services.followers.delta.shell import Shell, kinds
 from tests.support.configurations import FIELD
 from tests.support.delta_world import TableWorld
-from tests.support.repository import ROOT
 
 
 @pytest.fixture
@@ -192,17 +189,13 @@ def test_a_sink_without_tables_has_nothing_to_do(tmp_path: Path, world: TableWor
     assert (code, text) == (0, "orders keeps no Delta tables (delta.enable=false).\n")
 
 
-def test_the_nightly_job_maintains_the_tables_of_every_configuration_in_a_folder(
-    world: TableWorld, shell: Shell, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tables_of_every_configuration_in_a_folder_are_maintained(world: TableWorld, shell: Shell) -> None:
     other = json.loads(shell.path.read_text()) | {"name": "others", "delta.enable": "false"}
     (shell.path.parent / "a.json").write_text(json.dumps(other))
-    job = str(ROOT / "jobs" / "maintain_tables.py")
-    monkeypatch.setattr(sys, "argv", [job, str(shell.path.parent), "--optimize"])
-    runpy.run_path(job, run_name="__main__")
-    told = capfd.readouterr().out
-    assert "others keeps no Delta tables" in told
-    assert "--- sink.json" in told
+    done = CliRunner().invoke(app, ["delta", "maintain", str(shell.path.parent)])
+    assert done.exit_code == 0, done.output
+    assert "others keeps no Delta tables" in done.stdout
+    assert "--- sink.json" in done.stderr
     assert len(world.table().file_uris()) == 2
 
 

@@ -1,6 +1,6 @@
 """Reads an Iceberg table with Spark, in a process of its own: jars of Iceberg go in at its start alone. Prints what it found as JSON.
 
-python -m tests.services.followers.iceberg.spark_reader S3_URL STATEMENT...: those of `kafka-s3 ddl --engine spark`
+python -m tests.services.followers.iceberg.spark_reader S3_URL STATEMENT...: those of `catalog_statements`
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
+from kafka_s3.followers.ddl.iceberg import CatalogTable
 from kafka_s3.run.java.jars import spark_jars
 from kafka_s3.run.java.java import find_java
 from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
@@ -22,6 +23,16 @@ JARS = (
     "org.apache.iceberg:iceberg-aws-bundle:1.10.1",
     "org.xerial:sqlite-jdbc:3.50.3.0",
 )
+
+
+def catalog_statements(table: CatalogTable) -> list[str]:
+    """Settings that make a database's catalog known, as docs/query-engines.md has them, and a view of the table."""
+    options = {
+        "": "org.apache.iceberg.spark.SparkCatalog", ".type": "jdbc", ".jdbc.schema-version": "V1", ".warehouse": table.warehouse,
+        ".uri": f"jdbc:sqlite:{table.uri.removeprefix('sqlite:///')}", ".io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+    }  # fmt: skip
+    lines = [f"SET `spark.sql.catalog.iceberg{key}` = `{value}`" for key, value in options.items()]
+    return [*lines, "CREATE OR REPLACE TEMPORARY VIEW orders AS SELECT * FROM iceberg.kafka.orders"]
 
 
 def session(url: str, statements: Sequence[str]) -> SparkSession:

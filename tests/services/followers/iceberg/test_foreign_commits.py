@@ -10,10 +10,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_s3.followers.ddl.statements import QueryEngine, statements
 from kafka_s3.followers.iceberg.maintain import check_table, rebuild
 from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
+from tests.services.followers.iceberg.spark_reader import catalog_statements
 from tests.services.followers.iceberg.test_readers import ROOT, filled, world_on
 from tests.support.iceberg_world import IcebergWorld
 from tests.support.rest_catalog import rest_catalog
@@ -60,7 +60,8 @@ def test_the_sink_lives_with_what_spark_does_to_its_table(objects: EmbeddedS3, o
 def _lived(world: IcebergWorld, objects: EmbeddedS3, tmp_path: Path) -> None:
     (orders,) = tables_of_sink(world.settings, world.store)
     command = [sys.executable, "-m", "tests.services.followers.iceberg.spark_shell", objects.endpoint_url]
-    command += statements(QueryEngine.SPARK, orders)
+    assert orders.iceberg is not None
+    command += catalog_statements(orders.iceberg)
     with (
         (tmp_path / "spark.log").open("wb") as log,
         subprocess.Popen(

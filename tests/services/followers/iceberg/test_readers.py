@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.followers.ddl.statements import QueryEngine, statements
 from kafka_s3.followers.iceberg.maintain import rebuild
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options
@@ -20,6 +19,7 @@ from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3.run.wiring.iceberg import iceberg_planner, iceberg_tables
 from kafka_s3.store.s3 import S3Store
 from kafka_s3_testing.services.s3 import REGION
+from tests.services.followers.iceberg.spark_reader import catalog_statements
 from tests.support.hive_metastore import hive_metastore
 from tests.support.iceberg_world import IcebergWorld, bucket_settings
 from tests.support.rest_catalog import rest_catalog
@@ -63,7 +63,8 @@ def test_spark_reads_travels_in_time_prunes_and_cannot_delete_an_object(
     before = [info.key for info in world.store.list("topics/orders/")]
     (orders,) = tables_of_sink(world.settings, world.store)
     command = [sys.executable, "-m", "tests.services.followers.iceberg.spark_reader", objects.endpoint_url]
-    command += statements(QueryEngine.SPARK, orders)
+    assert orders.iceberg is not None
+    command += catalog_statements(orders.iceberg)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
@@ -116,7 +117,7 @@ def test_the_catalog_may_be_a_rest_server(objects: EmbeddedS3, own_bucket: str, 
         assert [row["n"] for row in world.rows()] == list(range(8))
         (orders,) = tables_of_sink(world.settings, world.store)
         assert orders.iceberg is not None
-        assert f"SET `spark.sql.catalog.iceberg.uri` = `{address}`" in statements(QueryEngine.SPARK, orders)
+        assert orders.iceberg.uri == address
 
 
 @pytest.mark.nightly

@@ -15,18 +15,7 @@ SQL = "postgresql+psycopg2://user:secret@db:5432/lake"
 def table(kind: str, uri: str = "", warehouse: str = "s3://bucket/iceberg") -> ExternalTable:
     known = CatalogTable(kind, uri, warehouse, ("kafka", "orders"), region="eu-central-1")
     columns = TableColumns.of({"id": "long"})
-    return ExternalTable("orders", "s3://bucket/topics/orders/", "parquet", ".parquet", columns, iceberg=known)
-
-
-def test_spark_gets_the_catalog_and_a_view() -> None:
-    assert script(QueryEngine.SPARK, table("rest", "https://catalog", "lake")) == (
-        "-- Iceberg table iceberg.kafka.orders. Credentials of catalog and bucket are set apart.\n"
-        "SET `spark.sql.catalog.iceberg` = `org.apache.iceberg.spark.SparkCatalog`;\n"
-        "SET `spark.sql.catalog.iceberg.type` = `rest`;\n"
-        "SET `spark.sql.catalog.iceberg.warehouse` = `lake`;\n"
-        "SET `spark.sql.catalog.iceberg.uri` = `https://catalog`;\n"
-        "CREATE OR REPLACE TEMPORARY VIEW `orders` AS SELECT * FROM `iceberg`.`kafka`.`orders`;\n"
-    )
+    return ExternalTable("orders", "s3://bucket/topics/orders/", "parquet", columns, iceberg=known)
 
 
 def test_trino_gets_a_catalog_of_its_connector() -> None:
@@ -36,13 +25,6 @@ def test_trino_gets_a_catalog_of_its_connector() -> None:
         "  \"iceberg.jdbc-catalog.connection-url\" = 'jdbc:postgresql://db:5432/lake',",
         "  \"iceberg.jdbc-catalog.default-warehouse-dir\" = 's3://bucket/iceberg'", ");",
     ]  # fmt: skip
-
-
-def test_duckdb_attaches_the_catalogs_that_it_can_ask() -> None:
-    assert "ATTACH 'lake' AS iceberg (TYPE iceberg, ENDPOINT 'https://c');" in script(
-        QueryEngine.DUCKDB, table("rest", "https://c", "lake")
-    )
-    assert "ENDPOINT_TYPE glue" in script(QueryEngine.DUCKDB, table("glue"))
 
 
 def test_athena_has_the_tables_of_glue_already() -> None:
@@ -55,7 +37,6 @@ def test_athena_has_the_tables_of_glue_already() -> None:
     ("engine", "kind", "uri"),
     [
         (QueryEngine.ATHENA, "rest", "https://catalog"),
-        (QueryEngine.DUCKDB, "hive", "thrift://h:9083"),
         (QueryEngine.TRINO, "sql", "sqlite:////x.db"),
     ],
 )
@@ -69,7 +50,6 @@ def test_an_engine_that_cannot_ask_the_catalog_sees_the_objects(engine: QueryEng
 
 def test_no_password_of_a_database_is_shown() -> None:
     assert jdbc_url(SQL) == "jdbc:postgresql://db:5432/lake"
-    assert jdbc_url("sqlite:////var/catalog.db") == "jdbc:sqlite:/var/catalog.db"
     for kind in ("sql", "rest", "hive"):
         shown = "".join(script(engine, table(kind, f"{SQL}?password=secret")) for engine in QueryEngine)
         assert "secret" not in shown

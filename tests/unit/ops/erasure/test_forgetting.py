@@ -24,7 +24,7 @@ from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
-from kafka_s3.ops.compaction import compaction_of
+from kafka_s3.ops.compaction import Compaction
 from kafka_s3.ops.erasure.forgetting import Forgetting, NotReady, Searched
 from kafka_s3.ops.erasure.reach import unreached
 from kafka_s3.ops.erasure.search import Found
@@ -345,7 +345,7 @@ def test_explain_says_that_a_record_was_erased_and_what_became_of_the_object() -
 def test_an_erased_file_is_compacted_and_a_compacted_one_erased() -> None:
     world = filled()
     forget(world, "who = berta")
-    work = compaction_of(world.settings, world.store, clock_ms=lambda: world.now, warn=pytest.fail)
+    work = Compaction(world.settings, world.store, clock_ms=lambda: world.now, warn=pytest.fail)
     list(work.run(CompactionRules(1 << 20, world.now + 1)))
     _, entry = forget(world)
     assert entry.erased == {ORDERS: OffsetSet.of(ANNAS)}

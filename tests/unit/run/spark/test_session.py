@@ -1,23 +1,11 @@
-"""What does the local Spark session pass to its JVM and its workers, and what is it for?"""
+"""Tests of what the local Spark session passes to its JVM, and of which sinks need it for good."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafka_s3.run.spark.class_archive import Duty
-from kafka_s3.run.spark.daemon import REGISTRY, WORKERS_FOR
-from kafka_s3.run.spark.session import (
-    ARROW,
-    COLLECTOR,
-    COMPILER,
-    HEAP,
-    SMALL_COLLECTOR,
-    SMALL_COMPILER,
-    SMALL_HEAP,
-    duty_of_all,
-    for_workers,
-    java_options,
-)
+from kafka_s3.run.spark.process import needs_lasting_session
+from kafka_s3.run.spark.session import ARROW, COLLECTOR, HEAP, java_options
 from tests.support.memory_world import settings_of
 
 PARQUET = {
@@ -31,58 +19,31 @@ STATE = {**PARQUET, "state.enable": "true", "state.table": "main.state.orders", 
 @pytest.mark.parametrize(
     ("variable", "options", "reported"),
     [
-        ("PATH", "-XX:+UseG1GC", f"{COLLECTOR} {COMPILER} {HEAP} {ARROW}"),
-        ("JDK_JAVA_OPTIONS", "-Xmx2g -XX:+UseStringDeduplication", f"{COLLECTOR} {COMPILER} {HEAP} {ARROW}"),
-        ("JDK_JAVA_OPTIONS", "-Xmx2g -XX:+UseG1GC", f"{COMPILER} {HEAP} {ARROW}"),
-        ("JAVA_TOOL_OPTIONS", "-XX:+UseZGC", f"{COMPILER} {HEAP} {ARROW}"),
-        ("_JAVA_OPTIONS", "-XX:+UseSerialGC -Xmx1g", f"{COMPILER} {HEAP} {ARROW}"),
-        ("JDK_JAVA_OPTIONS", "-XX:-TieredCompilation", f"{COLLECTOR} {HEAP} {ARROW}"),
-        ("JAVA_TOOL_OPTIONS", "-XX:+UseZGC -XX:TieredStopAtLevel=1", f"{HEAP} {ARROW}"),
-        ("JDK_JAVA_OPTIONS", "-Xms1g", f"{COLLECTOR} {COMPILER} {ARROW}"),
-        ("JAVA_TOOL_OPTIONS", "-XX:InitialRAMPercentage=50", f"{COLLECTOR} {COMPILER} {ARROW}"),
+        ("PATH", "-XX:+UseG1GC", f"{COLLECTOR} {HEAP} {ARROW}"),
+        ("JDK_JAVA_OPTIONS", "-Xmx2g -XX:+UseStringDeduplication", f"{COLLECTOR} {HEAP} {ARROW}"),
+        ("JDK_JAVA_OPTIONS", "-Xmx2g -XX:+UseG1GC", f"{HEAP} {ARROW}"),
+        ("_JAVA_OPTIONS", "-XX:+UseSerialGC -Xmx1g", f"{HEAP} {ARROW}"),
+        ("JDK_JAVA_OPTIONS", "-Xms1g", f"{COLLECTOR} {ARROW}"),
+        ("JAVA_TOOL_OPTIONS", "-XX:+UseZGC -XX:InitialRAMPercentage=50", ARROW),
     ],
 )
-def test_collector_compilers_and_first_heap_that_the_user_chose_stay(
-    variable: str, options: str, reported: str
-) -> None:
+def test_collector_and_first_heap_that_the_user_chose_stay(variable: str, options: str, reported: str) -> None:
     """With a second collector a JVM does not start."""
     assert java_options({variable: options}) == reported
 
 
-def test_a_jvm_that_only_hands_out_numbers_is_a_small_one() -> None:
-    assert java_options({}, Duty.NUMBERS) == f"{SMALL_COLLECTOR} {SMALL_COMPILER} {SMALL_HEAP} {ARROW}"
-    chosen = {"JDK_JAVA_OPTIONS": "-XX:+UseG1GC -XX:TieredStopAtLevel=4 -Xms1g"}
-    assert java_options(chosen, Duty.NUMBERS) == ARROW
-
-
 @pytest.mark.parametrize(
-    ("keys", "duty"),
+    ("keys", "lasting"),
     [
-        ({}, Duty.NUMBERS),
-        ({"kafka.reader": "tasks"}, Duty.NUMBERS),
-        ({"kafka.reader": "spark"}, Duty.QUERIES),
-        ({"tasks.run.on": "driver"}, Duty.QUERIES),
-        ({**PARQUET, "delta.enable": "true"}, Duty.NUMBERS),
-        ({**PARQUET, "delta.enable": "true", "delta.table.name": "main.raw.orders"}, Duty.QUERIES),
-        ({**STATE, "state.run.on": "sink"}, Duty.QUERIES),
-        ({**STATE, "state.run.on": "job"}, Duty.NUMBERS),
+        ({}, False),
+        ({"kafka.reader": "tasks"}, False),
+        ({"kafka.reader": "spark"}, True),
+        ({"tasks.run.on": "driver"}, True),
+        ({**PARQUET, "delta.enable": "true"}, False),
+        ({**PARQUET, "delta.enable": "true", "delta.table.name": "main.raw.orders"}, True),
+        ({**STATE, "state.run.on": "sink"}, True),
+        ({**STATE, "state.run.on": "job"}, False),
     ],
 )
-def test_a_session_is_for_queries_where_spark_reads_or_keeps_tables(keys: dict[str, str], duty: Duty) -> None:
-    sink, plain = settings_of({"name": "orders", "flush.size": "3", **keys}), settings_of({"flush.size": "3"})
-    assert (duty_of_all([sink]), duty_of_all([plain, sink])) == (duty, duty)
-
-
-def test_workers_load_the_client_of_a_registry_only_where_a_sink_names_one() -> None:
-    plain = settings_of({"flush.size": "3"})
-    asking = settings_of(
-        {
-            "flush.size": "3",
-            "value.converter": "io.confluent.connect.avro.AvroConverter",
-            "value.converter.schema.registry.url": "http://registry:8081",
-        }
-    )
-    variable = f"spark.executorEnv.{WORKERS_FOR}"
-    assert for_workers([plain])[variable] != REGISTRY
-    assert for_workers([plain, asking]) == {variable: REGISTRY}
-    assert for_workers([settings_of({"flush.size": "3", "kafka.reader": "spark"})]) == {}
+def test_a_session_lasts_if_spark_reads_or_keeps_tables(keys: dict[str, str], lasting: bool) -> None:
+    assert needs_lasting_session(settings_of({"name": "orders", "flush.size": "3", **keys})) is lasting
