@@ -47,7 +47,7 @@ from kafka_s3.engine.task.table_guard.columns import Evolution, read_columns
 from kafka_s3.engine.task.table_guard.record_filter import RecordFilter
 from kafka_s3.engine.task.writer import TopicPartitionWriter
 from kafka_s3.model.dead_letters import Failure, rejection
-from kafka_s3.model.errors import SinkError, StorageError, TaskDefect, UnreadableRecord, UploadMissing
+from kafka_s3.model.errors import Defect, SinkError, StorageError, UnreadableRecord, UploadMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, OpenState, TaskFailure, TaskOutcome, TaskReport, damage_report
@@ -231,10 +231,10 @@ class Pipeline:
             return _Task(self, assignment, store, folder, is_late).run(batches)
 
 
-def _defect(assignment: Assignment, error: Exception) -> TaskDefect:
+def _defect(assignment: Assignment, error: Exception) -> Defect:
     _log.error("a task failed in an unforeseen way", exc_info=error)
     tp, where = assignment.topic_partition, traceback.extract_tb(error.__traceback__)[-1]
-    return TaskDefect(
+    return Defect(
         f"{tp} from offset {assignment.start} on: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {error}. "
         "This is a defect of kafka-s3, or of a class of your own; the log of the task has its trace."
     )
