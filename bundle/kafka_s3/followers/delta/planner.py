@@ -2,7 +2,8 @@
 
 A topic's table lies at `<topics.dir>/<topic>/`; a directory `k=v` in it says what a column holds.
 Columns and statistics come from an object's footer alone. Statistics that a reader could be misled by are left out: Delta's readers take a
-missing bound for "may hold anything".
+missing bound for "may hold anything". Bounds of dates and times are read as the numbers that the footer has, since Python's end with the
+year 9999; one beyond the years 1 to 9999 is left out.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -123,8 +124,8 @@ def footer_of(metadata: Any) -> Footer:
 
 def _constants(metadata: Any, schema: pa.Schema) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for column, (path, _) in enumerate(leaves(schema)):
-        if path is None or len(path) > 1:
+    for column, (path, kind) in enumerate(leaves(schema)):
+        if path is None or len(path) > 1 or pa.types.is_temporal(kind):
             continue
         chunks = [metadata.row_group(n).column(column) for n in range(metadata.num_row_groups)]
         bounds = [chunk.statistics for chunk in chunks if chunk.is_stats_set and chunk.statistics.has_min_max]
@@ -161,10 +162,11 @@ def _gather(statistics: dict[str, Any], path: tuple[str, ...], kind: pa.DataType
     if bounds is None or not present or not all(one.has_min_max for one in present):
         return
     low, high = bounds
-    for name, value in (
-        ("minValues", low(min(one.min for one in present))),
-        ("maxValues", high(max(one.max for one in present))),
-    ):
+    if pa.types.is_temporal(kind):
+        least, greatest = min(one.min_raw for one in present), max(one.max_raw for one in present)
+    else:
+        least, greatest = min(one.min for one in present), max(one.max for one in present)
+    for name, value in (("minValues", low(least)), ("maxValues", high(greatest))):
         if value is not None:
             _put(statistics[name], path, value)
 
@@ -181,10 +183,10 @@ def _bounds(kind: pa.DataType) -> tuple[Bound, Bound] | None:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _text_floor, _text_ceiling
     if pa.types.is_date32(kind):
-        return date.isoformat, date.isoformat
-    if pa.types.is_timestamp(kind) and kind.unit != "ns":
-        zone = "Z" if kind.tz else ""
-        return lambda value: _millis(value, up=False) + zone, lambda value: _millis(value, up=True) + zone
+        return _day, _day
+    if pa.types.is_timestamp(kind) and kind.unit in _PER_MS:
+        per_ms, zone = _PER_MS[kind.unit], "Z" if kind.tz else ""
+        return lambda value: _instant(value // per_ms, zone), lambda value: _instant(-(-value // per_ms), zone)
     return None
 
 
@@ -207,13 +209,19 @@ def _text_ceiling(value: str) -> str | None:
     return None if value[TEXT_LENGTH] == LAST_CHARACTER else value[:TEXT_LENGTH] + LAST_CHARACTER
 
 
-def _millis(value: datetime, *, up: bool) -> str:
-    """A time in whole milliseconds, which is what Delta's readers compare."""
-    rest = value.microsecond % 1000
-    if rest and up:
-        value += timedelta(microseconds=1000 - rest)
-    plain = value.astimezone(UTC) if value.tzinfo else value
-    return plain.replace(tzinfo=None).isoformat(timespec="milliseconds")
+_PER_MS: Final = {"ms": 1, "us": 1000}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The first of January of the year 1, and the last day of the year 9999."""
+_DAY_MS: Final = 86_400_000
+
+
+def _day(days: int) -> str | None:
+    return str(np.datetime64(days, "D")) if _FIRST_DAY <= days <= _LAST_DAY else None
+
+
+def _instant(ms: int, zone: str) -> str | None:
+    """Return a time in whole milliseconds, which is what Delta's readers compare."""
+    return f"{np.datetime64(ms, 'ms')}{zone}" if _day(ms // _DAY_MS) else None
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -75,6 +75,28 @@ def test_the_table_is_over_the_objects_themselves(world: IcebergWorld) -> None:
     assert world.rows()[3] == {"n": 3, "text": "t3", "at": {"y": 3}, "tags": [3], "partition": "0"}
 
 
+def test_times_beyond_the_years_1_to_9999_are_in_the_table_without_bounds(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, value__schema__inference="false", value__converter__schemas__enable="true")
+    kinds = {"at": ("int64", "Timestamp"), "day": ("int32", "Date")}
+    fields = [
+        {"field": name, "type": kind, "name": f"org.apache.kafka.connect.data.{logical}", "version": 1}
+        for name, (kind, logical) in kinds.items()
+    ]
+    schema = {"type": "struct", "fields": [{"field": "n", "type": "int32"}, *fields]}
+    for n, (at, day) in enumerate([(253_402_300_800_000, 2_932_897), (START_MS, 0), (-(10**15), -(10**6)), (0, 0)]):
+        world.add({"schema": schema, "payload": {"n": n, "at": at, "day": day}})
+    world.run()
+    assert (world.sink.followers.problems, world.warnings.texts) == ((), [])
+    files = world.table().inspect.files().to_pylist()
+    assert [file["record_count"] for file in files] == [2, 2]
+    bounds = [{name: file["readable_metrics"][name] for name in kinds} for file in files]
+    found = [[(one[name]["lower_bound"], one[name]["upper_bound"]) for name in kinds] for one in bounds]
+    at, epoch = datetime(2024, 1, 15, 10, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)
+    assert sorted(found, key=str) == sorted(
+        [[(at, None), (epoch.date(), None)], [(None, epoch), (None, epoch.date())]], key=str
+    )
+
+
 def test_partitions_are_the_values_of_the_log_and_prune(world: IcebergWorld) -> None:
     world.add({"n": 4}, {"n": 5}, tp=TopicPartition("orders", 1))
     world.run()

@@ -22,6 +22,7 @@ from kafka_s3.connect.joda.buckets import BucketNames
 from kafka_s3.connect.naming.keys import ObjectNames, refusals
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import MISSING, Longs, Nulls
+from kafka_s3.connect.schemas.arrow import python_values
 from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
 from kafka_s3.connect.schemas.json_form import encodable
 from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage, rejection
@@ -262,7 +263,7 @@ class FieldPartitioner:
         if schema is None and problem is not None:
             return [problem(int(offset)) for offset in run.offsets]
         column = run.values.column(path)
-        items = column.to_pylist() if isinstance(column, pa.Array) else column
+        items = python_values(column) if isinstance(column, pa.Array) else column
         if problem is not None:  # null is looked at before the type, as in the original
             return ["null" if v is None else problem(int(o)) for v, o in zip(items, run.offsets, strict=True)]
         return _texts(self._values, run, items, name)

@@ -14,7 +14,7 @@ from kafka_s3.connect.joda.pattern import Pattern
 from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.keys import ConnectNames
 from kafka_s3.connect.records.runs import Run
-from kafka_s3.connect.records.values import JsonText, Nulls, Objects, Plain
+from kafka_s3.connect.records.values import JsonText, Nulls, Objects, Plain, StructColumns
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.engine.task.partitioning.partitioners import (
     Affix,
@@ -95,6 +95,11 @@ def test_a_field_outside_the_schema_and_a_date_kill_the_original(name: str) -> N
 
 
 def test_values_without_fields_are_not_encodable() -> None:
+def test_a_date_beyond_the_year_9999_is_refused_like_any_other_date() -> None:
+    days = StructColumns(pa.table({"day": pa.array([2_932_897, None], pa.date32())}))
+    assert directories(by("day"), run_of(days, SCHEMA)) == [None, "day=null"]
+
+
     assert directories(by("s"), run_of(Plain(pa.array(["x"])), ConnectSchema(SchemaType.STRING))) == [None]
     assert directories(by("s"), run_of(JsonText(pa.array([b'{"s":"x"}']), None), None)) == [None]
 
