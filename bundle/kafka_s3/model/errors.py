@@ -13,7 +13,7 @@
     ├── LocalDiskError           whoever runs Spark
     ├── LocalServiceError        whoever runs the demo: Java, a jar, or a server (defined in `run.java`)
     ├── TableError               the operator of the Delta table, or of the catalog: TableRefused, TableUnavailable*
-    ├── TaskDefect               whoever maintains kafka-s3
+    ├── Defect                   whoever maintains kafka-s3
     ├── PartitionsStopped        the operator
     ├── NotificationFailed       whoever runs what is notified
     └── CommitError              the commit log: Fenced, CommitUnknown, LogDamaged
@@ -176,8 +176,8 @@ class TableRefused(TableError):
     """The table cannot take the files as it is."""
 
 
-class TaskDefect(SinkError):
-    """A task failed in a way that nobody foresaw; the text names the error, the log has its trace."""
+class Defect(SinkError):
+    """A failure of a task or a follower that nobody foresaw; the text names the error, the log has its trace."""
 
 
 class PartitionsStopped(SinkError):

@@ -95,9 +95,10 @@ class Fetched:
 class TaskReport:
     """What a task did; all the driver gets to see. `rows` counts the records between the old and the new frontier as read from Kafka.
 
-    `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why, `needs` the settings
-    under which the bad records of its batch would not stop it, `remedy` how to go on without this one, `failed_at` its stage and offset;
-    `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
+    `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why: the report is about what lies
+    before it. `needs` are the settings under which the bad records of its batch would not stop it, `remedy` how to go on without this
+    one, `failed_at` its stage and offset; `letter` is that record, where it is reported first.
+    `columns` are the different columns of the files, where tables are kept.
     `excess` says that the task stopped because its dead letters are too many; `commonest` is their commonest reason, with an example.
     `postponed` says that the task had no time for the assignment: nothing was done. `read_bytes` is the size of the records read, `state`
     where the open files are kept. `dropped` says why the state of the assignment could not be used: then nothing was done, and the tail

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from itertools import islice
@@ -48,7 +48,7 @@ BATCH_ROWS: Final = 8192
 MOST_LEVELS: Final = 50
 """Arrow sends batches to Spark with columns of 64 levels at most."""
 _HALVES: Final = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_S: Final = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
@@ -380,6 +380,8 @@ def _converter(kind: pa.DataType, others: OtherFields, path: str) -> _Convert:
             ],
             (dict, list), kind, path,
         )  # fmt: skip
+    if pa.types.is_timestamp(kind):
+        return _checked(_moments(kind), (int, str), kind, path)
     for is_kind, types, convert in _LEAVES:
         if is_kind(kind):
             return _checked(convert, types, kind, path)
@@ -415,19 +417,22 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _moment(value: Any) -> datetime:
-    if isinstance(value, str):
-        found = datetime.fromisoformat(value)
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
-    return _EPOCH + timedelta(milliseconds=value)
+def _moments(kind: pa.DataType) -> _Convert:
+    """Return what makes a time of that type; from a number it makes a number, because Python's times end with the year 9999."""
+    per_s = _PER_S[kind.unit]
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value * per_s // 1000
+        moment = datetime.fromisoformat(value)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment if kind.tz is not None else moment.replace(tzinfo=None)
+
+    return convert
 
 
-def _local_moment(value: Any) -> datetime:
-    return _moment(value).replace(tzinfo=None)
-
-
-def _day(value: Any) -> date:
-    return date.fromisoformat(value) if isinstance(value, str) else _EPOCH.date() + timedelta(days=value)
+def _day(value: Any) -> date | int:
+    return date.fromisoformat(value) if isinstance(value, str) else value
 
 
 _LEAVES: Final[tuple[tuple[Callable[[pa.DataType], bool], Any, _Convert], ...]] = (
@@ -438,7 +443,5 @@ _LEAVES: Final[tuple[tuple[Callable[[pa.DataType], bool], Any, _Convert], ...]] 
     (pa.types.is_floating, (int, float, Decimal, str), _number),
     (pa.types.is_decimal, (int, Decimal, str), Decimal),
     (pa.types.is_binary, str, lambda text: base64.b64decode(text, validate=True)),
-    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, (int, str), _moment),
-    (pa.types.is_timestamp, (int, str), _local_moment),
     (pa.types.is_date32, (int, str), _day),
 )

@@ -133,6 +133,19 @@ def test_json_has_the_types_that_connect_writes_into_it(kind: pa.DataType, value
 
 
 @pytest.mark.parametrize(
+    ("kind", "value", "number"),
+    [
+        (TIME, 253_402_300_800_000, 253_402_300_800_000_000), (pa.timestamp("ms"), -99_999_999_999_999, -99_999_999_999_999),
+        (pa.date32(), 2_932_897, 2_932_897),
+    ],
+)  # fmt: skip
+def test_numbers_beyond_the_years_of_python_are_times_all_the_same(kind: pa.DataType, value: int, number: int) -> None:
+    store, found = stored(json_object([{"a": value}]), "json")
+    [batch] = record_batches(store, found, Columns(pa.schema([("a", kind)])), records=1, form=Bytes(b"\n", Lines()))
+    assert batch.column("a").equals(pa.array([number], kind))
+
+
+@pytest.mark.parametrize(
     ("kind", "value"),
     [
         (pa.int64(), 1.5), (pa.int64(), True), (pa.int64(), "1"), (pa.bool_(), 1), (pa.float64(), "1.5"), (TIME, "soon"),

@@ -199,6 +199,23 @@ def python_rows(table: pa.Table) -> list[Any]:
     return rows
 
 
+def python_values(array: pa.Array) -> list[Any]:
+    """Return the values as Python values; a value with a date or time beyond the years 1 to 9999 has numbers for its dates and times."""
+    try:
+        values: list[Any] = array.to_pylist()
+    except OverflowError:
+        numbers = array.cast(map_leaves(array.type, _number_type))
+        return [_python_value(value, number) for value, number in zip(array, numbers, strict=True)]
+    return values
+
+
+def _python_value(value: pa.Scalar, number: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except OverflowError:
+        return number.as_py()
+
+
 def _number_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.int64()

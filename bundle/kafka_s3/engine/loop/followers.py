@@ -1,23 +1,25 @@
 """What follows the commit log, and when is it called? The seam to the package `followers`.
 
-After each commit all followers catch up, one after the other. What one raises is a warning: it holds neither another nor the sink, and it
-is called again at the next chance. One that failed is left alone for `REST` times as long as its failure took, so that it holds the loop
-for a tenth of the time at most: what fails at once is tried at once. Where files wait to become visible nobody is called.
+After each commit all followers catch up, one after the other. What one raises, foreseen or not, is a warning: it holds neither another nor
+the sink, and it is called again at the next chance. One that failed is left alone for `REST` times as long as its failure took, so that it
+holds the loop for a tenth of the time at most: what fails at once is tried at once. Where files wait to become visible nobody is called.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.errors import Fenced, SinkError
+from kafka_s3.model.errors import Defect, Fenced, SinkError, reason_of
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import iso_time
 
 REST: Final = 9
+_log = logging.getLogger(__name__)
 
 
 class Follower(Protocol):
@@ -122,8 +124,8 @@ class Followers:
             if isinstance(reporter, DeadLetterReporter):
                 try:
                     reporter.report(letters)
-                except SinkError as failed:  # what stops the topic-partition is the record
-                    self.observer.follower_warned(f"{reporter.name}: {failed}")
+                except Exception as failed:  # what stops the topic-partition is the record
+                    self.observer.follower_warned(f"{reporter.name}: {_foreseen(failed)}")
 
     def _catch_up(self, followers: Sequence[Follower], log: CommitLog) -> None:
         refused: SinkError | None = None
@@ -158,10 +160,21 @@ class Followers:
         called_ms = log.clock_ms()
         try:
             follower.catch_up(log)
-        except SinkError as error:
-            failed_ms = log.clock_ms()
+        except Exception as raised:
+            failed_ms, error = log.clock_ms(), _foreseen(raised)
             self._failed[follower.name] = failed_ms, failed_ms - called_ms
-            since_ms, _ = self._troubles.get(follower.name, (failed_ms, ""))
+            since_ms, before = self._troubles.get(follower.name, (failed_ms, ""))
             self._troubles[follower.name] = since_ms, str(error)
-            raise
+            if error is raised:
+                raise
+            if str(error) != before:
+                _log.error("%s failed in an unforeseen way", follower.name, exc_info=raised)
+            raise error from raised
         self._troubles.pop(follower.name, None)
+
+
+def _foreseen(error: Exception) -> SinkError:
+    """Return an error of the product's own: the error itself, or one that says that nobody foresaw it."""
+    if isinstance(error, SinkError):
+        return error
+    return Defect(f"{reason_of(error)} This is a defect of kafka-s3.")

@@ -384,25 +384,29 @@ class Sink:
     # ------------------------------------------------------------ commit
 
     def _commit_outcomes(self, outcomes: Sequence[TaskOutcome], started_ms: int) -> None:
-        """Notes what failed, and commits what was reported. Raises what stops the sink, once its other work is committed."""
+        """Note what failed, and commit what was reported, up to the records at which topic-partitions stop.
+
+        Raises what stops the sink, once its other work is committed.
+        """
         failed = {one.topic_partition: self._cause(one) for one in outcomes if isinstance(one, TaskFailure)}
         reports = self.topics.without_damage([one for one in outcomes if isinstance(one, TaskReport)])
-        stops = self._stops(reports)
-        ended = [report for report in reports if report.topic_partition in stops]
-        good = [report for report in reports if report.topic_partition not in stops and not report.postponed]
-        self.leftovers.suspect([*failed, *stops])
-        self._note_failures({**failed, **stops})
+        sink, ratio = self.behaviour.sink, self.behaviour.dead_letter_ratio
+        failed |= stops_above_limit(reports, sink=sink, ratio=ratio)
+        good = [report for report in reports if report.topic_partition not in failed and not report.postponed]
+        self.leftovers.suspect(failed)
+        self._note_failures(failed)
         try:
             self._check_owner(failed.values())
         except Fenced:
             self._abandon(reports)
             raise
-        self._abandon(ended)
-        self.followers.report([report.letter for report in ended if report.letter is not None])
+        self._abandon([report for report in reports if report.topic_partition in failed])
         beside_others = self._some_go_on()
         for report in good:
             self.failures.succeeded(report.topic_partition, beside_others=beside_others)
         self._commit(good, started_ms)
+        self.followers.report([report.letter for report in good if report.letter is not None])
+        self._note_failures(stop_errors(good, sink=sink))
         self._raise_stop()
 
     def _commit(self, reports: Sequence[TaskReport], started_ms: int) -> None:
@@ -544,13 +548,6 @@ class Sink:
         except KafkaUnavailable as away:  # so nobody knows
             return away
         return error
-
-    def _stops(self, reports: Sequence[TaskReport]) -> dict[TopicPartition, SinkError]:
-        """The topic-partitions that stop at a record, or at too many bad ones."""
-        behaviour = self.behaviour
-        stops = dict[TopicPartition, SinkError](stop_errors(reports, sink=behaviour.sink))
-        others = [report for report in reports if report.topic_partition not in stops]
-        return stops | stops_above_limit(others, sink=behaviour.sink, ratio=behaviour.dead_letter_ratio)
 
     def _check_owner(self, errors: Iterable[SinkError]) -> None:
         """Raises Fenced where uploads that went away under a task's hands were ended by a driver that has taken over."""
@@ -752,8 +749,8 @@ def _stop_error(report: TaskReport, sink: str, leniency: str) -> RecordError:
     }
     coordinates |= zip(("stage", "offset"), report.failed_at or (), strict=False)
     return RecordError(
-        f"Sink {sink} cannot pass over {reason}. Nothing of this batch of {report.topic_partition} was committed: its next offset is "
-        f"{report.start}. Correct the data or the configuration. {leniency} {report.remedy}",
+        f"Sink {sink} cannot pass over {reason}. The next offset of {report.topic_partition} is {report.frontier}: all files that closed "
+        f"before that record are committed. Correct the data or the configuration. {leniency} {report.remedy}",
         coordinates,
     )
 

@@ -69,6 +69,11 @@ class MixedBatch:
             times=None if self.times is None else self.times[positions],
         )
 
+    def before(self, offset: int) -> MixedBatch:
+        """Return the records before an offset."""
+        count = int(np.searchsorted(self.offsets, offset))
+        return self if count == len(self) else self.select(np.arange(count))
+
     def without(self, positions: list[int]) -> MixedBatch:
         """The records but those at these positions."""
         return self.select(np.delete(np.arange(len(self)), positions))

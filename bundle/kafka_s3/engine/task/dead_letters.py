@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.records.values import Longs
+from kafka_s3.engine.log.entry import LAST_OFFSET
 from kafka_s3.engine.open_files.spill import SpillFile
 from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.model.dead_letters import DeadLetter, Failure, LetterLines, Stage, dead_letter, rejection
@@ -261,13 +262,13 @@ AT_ONCE: Final = 1000
 """So many letters are held: of a batch all may be bad, and as Python objects and JSON they take ten times its memory."""
 
 
-class Stopped(Exception):
-    """The task met a record at which the sink stops. `needs` are the settings under which all those of its batch would pass."""
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The first record that the policy does not let pass. `needs` are the settings under which all such records of its batch would pass."""
 
-    def __init__(self, failure: Failure, letter: DeadLetter, needs: tuple[str, ...]) -> None:
-        self.failure = failure
-        self.letter = letter
-        self.needs = needs
+    failure: Failure
+    letter: DeadLetter
+    needs: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -285,21 +286,28 @@ class BadRecords:
         """Records that are not written, and nobody's fault: of those only the number is reported."""
         self._dropped += offsets
 
-    def handle(self, failures: Sequence[Failure], nulls: Sequence[int], batch: pa.RecordBatch) -> None:
-        """The bad records of a batch: those that a step refused, and those without a value where such are not written.
+    def find_stop(self, failures: Sequence[Failure], nulls: Sequence[int] = ()) -> int:
+        """Return the offset of the first of these bad records at which the task stops, `LAST_OFFSET` if all of them pass."""
+        offsets = [failure.offset for failure in failures if self.policy.failure(failure) is ErrorAction.STOP]
+        if self.policy.null() is ErrorAction.STOP:
+            offsets += nulls
+        return min(offsets, default=LAST_OFFSET)
 
-        `batch` is what was read, with keys and headers where letters need them. Raises Stopped at the first record with which the policy
-        lets nothing pass, AboveLimit where the letters of this task are too many.
+    def handle(self, failures: Sequence[Failure], nulls: Sequence[int], batch: pa.RecordBatch) -> Stop | None:
+        """Make dead letters of the bad records of a batch: of those that a step refused, and of null values that are not written.
+
+        If the policy does not let one of them pass, only the records before it become dead letters, and it is returned. `batch` is what
+        was read, with keys and headers if letters need them. Raises AboveLimit if the letters of this task are too many.
         """
         refused = [(failure, self.policy.failure(failure)) for failure in failures]
         refused += self._judged_nulls(nulls)
         refused.sort(key=lambda pair: pair[0].offset)
         stops = [failure for failure, verdict in refused if verdict is ErrorAction.STOP]
-        if stops:
-            raise Stopped(stops[0], self._letter(stops[0], batch), self.policy.needs(stops))
-        for first in range(0, len(refused), AT_ONCE):
-            self.file.add([self._letter(failure, batch) for failure, _ in refused[first : first + AT_ONCE]])
+        passed = [failure for failure, _ in refused if not stops or failure.offset < stops[0].offset]
+        for first in range(0, len(passed), AT_ONCE):
+            self.file.add([self._letter(failure, batch) for failure in passed[first : first + AT_ONCE]])
             self.limit.check(self.file, self.limit.offsets)  # the rest of the range cannot make it right
+        return Stop(stops[0], self._letter(stops[0], batch), self.policy.needs(stops)) if stops else None
 
     def check_all(self, read: int) -> None:
         """Raises AboveLimit where the letters of this task are too many for the records that were read."""
@@ -311,9 +319,10 @@ class BadRecords:
         if held and held + others() > budget:
             self.file.release()
 
-    def count_skipped(self, *, frontier: int, written: int) -> None:
-        """Counts what was skipped of a batch that is written, as `ReadCounter.add` does."""
-        self._skipped.add(np.array(sorted(self._dropped), np.int64), frontier=frontier, written=written)
+    def count_skipped(self, *, until: int, frontier: int, written: int) -> None:
+        """Count what was skipped before the offset `until` of a batch that is written, as `ReadCounter.add` does."""
+        skipped = [offset for offset in sorted(self._dropped) if offset < until]
+        self._skipped.add(np.array(skipped, np.int64), frontier=frontier, written=written)
         self._dropped = []
 
     def skipped_before(self, frontier: int) -> int:

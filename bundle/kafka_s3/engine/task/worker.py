@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +39,7 @@ from kafka_s3.engine.task.dead_letters import (
     DeadLetterLimit,
     ErrorPolicy,
     ReadCounter,
-    Stopped,
+    Stop,
 )
 from kafka_s3.engine.task.partitioning.partitioners import Partitioner, may_hold
 from kafka_s3.engine.task.partitioning.timestamps import RecordTimestamp, TimestampExtractor
@@ -49,7 +48,7 @@ from kafka_s3.engine.task.table_guard.columns import Evolution, read_columns
 from kafka_s3.engine.task.table_guard.record_filter import RecordFilter
 from kafka_s3.engine.task.writer import TopicPartitionWriter
 from kafka_s3.model.dead_letters import Failure, rejection
-from kafka_s3.model.errors import SinkError, StorageError, TaskDefect, UnreadableRecord, UploadMissing
+from kafka_s3.model.errors import Defect, SinkError, StorageError, UnreadableRecord, UploadMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, OpenState, TaskFailure, TaskOutcome, TaskReport, damage_report
@@ -233,10 +232,10 @@ class Pipeline:
             return _Task(self, assignment, store, folder, is_late).run(batches)
 
 
-def _defect(assignment: Assignment, error: Exception) -> TaskDefect:
+def _defect(assignment: Assignment, error: Exception) -> Defect:
     _log.error("a task failed in an unforeseen way", exc_info=error)
     tp, where = assignment.topic_partition, traceback.extract_tb(error.__traceback__)[-1]
-    return TaskDefect(
+    return Defect(
         f"{tp} from offset {assignment.start} on: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {error}. "
         "This is a defect of kafka-s3, or of a class of your own; the log of the task has its trace."
     )
@@ -271,6 +270,7 @@ class _Task:
         self._read, self._read_bytes = 0, 0
         self._malformed: Counter[Role] = Counter()
         self._until = assignment.until
+        self._stop: Stop | None = None
         self._max_files = sys.maxsize if assignment.max_files is None else assignment.max_files
         self._counter = ReadCounter()
         self._states = TaskStates(assignment, pipeline.state, pipeline.fingerprint)
@@ -291,6 +291,7 @@ class _Task:
             frontier=assignment.start,
             next_rotation_ms=assignment.next_rotation_ms,
             names=names.of_topic if pipeline.routed is not None else None,
+            find_stop=self._bad.find_stop,
         )
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
@@ -302,12 +303,11 @@ class _Task:
                 self._writer.close(self._assignment.close)
             self._bad.check_all(self._read)
             return self._report()
-        except Stopped as stop:
-            self._abort()
-            return self._stopped(stop)
         except AboveLimit as above:
             self._abort()
-            return self._ended_early(excess=str(above), commonest=self._bad.file.commonest)
+            tp, start, until = self._assignment.topic_partition, self._assignment.start, self._assignment.until
+            commonest = self._bad.file.commonest
+            return TaskReport(tp, start, until, start, read=self._read, excess=str(above), commonest=commonest)
         except (StateUnusable, UploadMissing) as error:
             self._abort()
             if self._assignment.state is None:
@@ -361,6 +361,8 @@ class _Task:
                 if count:
                     for piece in within_memory(batch.slice(0, count), self._pipeline.inflates, self._pipeline.memory):
                         self._process_piece(piece, delivery.now_ms)
+                        if self._stop is not None:
+                            return
                     if len(self._writer.closed.files) >= self._max_files or self._stops_late():
                         self._until = int(offsets[count - 1]) + 1
                         break
@@ -387,20 +389,24 @@ class _Task:
         return self._is_late() and (self._assignment.keep is not None or bool(self._writer.closed.files))
 
     def _process_piece(self, batch: pa.RecordBatch, now_ms: int) -> None:
-        """Writes the records of a piece of a batch, all of one delivery, and counts them."""
+        """Write the records of a piece of a batch, all of one delivery, and count them; those before the record at which the task stops."""
         self._read += len(batch)
         self._read_bytes += batch.nbytes
         offsets = batch.column("offset").to_numpy()
         recorded, erased = self._assignment.recorded.mask(offsets), self._assignment.erased.mask(offsets)
         self._bad.note_dropped(offsets[erased & ~recorded].tolist())
         left_out = recorded | erased
-        self._write(batch.filter(pa.array(~left_out)) if left_out.any() else batch, now_ms)
+        self._stop = self._write(batch.filter(pa.array(~left_out)) if left_out.any() else batch, now_ms)
+        if self._stop is not None:
+            self._until = self._stop.failure.offset
         frontier, written = self._writer.frontier, self._writer.written
-        self._counter.add(offsets, frontier=frontier, written=written)
-        self._bad.count_skipped(frontier=frontier, written=written)
+        self._counter.add(offsets[offsets < self._until], frontier=frontier, written=written)
+        self._bad.count_skipped(until=self._until, frontier=frontier, written=written)
 
-    def _write(self, batch: pa.RecordBatch, now_ms: int) -> None:
-        """Writes records that are no dead letters yet; those that cannot be written are collected and handled once.
+    def _write(self, batch: pa.RecordBatch, now_ms: int) -> Stop | None:
+        """Write records that are no dead letters yet; those that cannot be written are collected and handled once.
+
+        If the task stops at one of these, nothing from there on is written, and the record is returned.
 
         Of offsets 5 6 7 8, say 5 is recorded as a dead letter already, 6 has no value, 7 no time, and 8 a schema that the open file
         refuses: all four are read, 6 to 8 reach the converter, 7 and 8 the preparation, 8 the writer. 6 is handled as the policy for
@@ -411,9 +417,16 @@ class _Task:
             self._malformed += decoded.malformed
             failures = list(decoded.failures)
             routed = [one for run in decoded.runs for one in self._preparation.prepared(run, now_ms, failures)]
-            failures += [failure for mixed in mixed_batches(routed) for failure in self._writer.write(mixed)]
-            self._bad.handle(failures, decoded.nulls, piece)
+            until = self._bad.find_stop(failures, decoded.nulls)
+            for mixed in mixed_batches(routed):
+                rejected = self._writer.write(mixed.before(until))
+                failures += rejected
+                until = min(until, self._bad.find_stop(rejected))
+            stop = self._bad.handle(failures, decoded.nulls, piece)
+            if stop is not None:
+                return stop
             self._bad.keep_within(waiting_budget(self._pipeline.memory), self._writer.memory)
+        return None
 
     def _decoded(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
         """The records decoded; in halves, and halves of those, where they become too many values at once."""
@@ -436,7 +449,7 @@ class _Task:
         files = [*closed.files, *self._pointer_file(closed.files), *filter(None, [self._bad.file.finish()])]
         if assignment.only is not None:
             files = self._only_of_role(files, assignment.only.role)
-        return TaskReport(
+        report = TaskReport(
             assignment.topic_partition,
             assignment.start,
             self._until,
@@ -455,22 +468,19 @@ class _Task:
             state=state,
             malformed=dict(self._malformed),
         )
+        return report if self._stop is None else self._with_stop(report, self._stop)
 
-    def _stopped(self, stop: Stopped) -> TaskReport:
-        """The report where the task met a record at which the sink stops."""
-        tp, start, policy = self._assignment.topic_partition, self._assignment.start, self._pipeline.policy
-        return self._ended_early(
+    def _with_stop(self, report: TaskReport, stop: Stop) -> TaskReport:
+        """Return the report with the record at which the task stopped; what it did before stands."""
+        policy = self._pipeline.policy
+        return replace(
+            report,
             failure=str(stop.letter),
             failed_at=(stop.letter.stage, stop.letter.offset),
             needs=stop.needs,
-            remedy=policy.remedy(stop.failure, tp, start=start, needs=stop.needs),
+            remedy=policy.remedy(stop.failure, report.topic_partition, start=report.frontier, needs=stop.needs),
             letter=stop.letter if policy.reports(stop.failure) else None,
         )
-
-    def _ended_early(self, **why: Any) -> TaskReport:
-        """A report that leaves the frontier where it was, and says why."""
-        tp, start, until = self._assignment.topic_partition, self._assignment.start, self._assignment.until
-        return TaskReport(tp, start, until, start, read=self._read, **why)
 
     def _only_of_role(self, files: list[DataFile], role: Role) -> list[DataFile]:
         """The object that is made again; what was uploaded beside it is there already."""

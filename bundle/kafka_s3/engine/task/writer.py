@@ -15,7 +15,7 @@ offset 1; the frontier is 3. By example: docs/worked-examples.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import chain, islice
@@ -58,7 +58,8 @@ class TopicPartitionWriter:
     """The open files of one topic-partition by target topic, and what has been closed.
 
     `frontier` is one past the last record in a closed file; records after it are pending. `names` gives the object names of the topics to
-    which transforms send records, None where none does. Of `targets` that of None is the topic-partition's own.
+    which transforms send records, None where none does. Of `targets` that of None is the topic-partition's own. `find_stop`
+    returns the offset of the first of some failed records at which the task stops, a later offset if it stops at none.
     """
 
     topic_partition: TopicPartition
@@ -67,6 +68,7 @@ class TopicPartitionWriter:
     frontier: int
     next_rotation_ms: int | None
     names: Callable[[str], ObjectNames] | None = None
+    find_stop: Callable[[Sequence[Failure]], int] = lambda _: END
     closed: Closed = field(default_factory=Closed)
     targets: dict[str | None, TargetFiles] = field(init=False)
 
@@ -95,7 +97,9 @@ class TopicPartitionWriter:
             self.begin_delivery(now_ms)
 
     def write(self, batch: MixedBatch) -> list[Failure]:
-        """Writes records of one delivery, closing files wherever a rule says so; gives those that cannot go with the open files.
+        """Write records of one delivery, closing files wherever a rule says so; return those that cannot go with the open files.
+
+        If the task stops at one of these, nothing from there on is written.
 
         With `flush.size=3` and two records open, offsets 7 8 9 10 are written in two steps: the next point is after 7, where all files
         close; from 8 on it is after 10. Were 9 rejected, it would be left out, and the search from 8 would find the end of the records
@@ -108,7 +112,10 @@ class TopicPartitionWriter:
             lanes = [_Lane(self._target(topic), own) for topic, own in batch.by_topic()]
         rejected = list[Failure]()
         while lanes := [lane for lane in lanes if lane.position < len(lane.batch)]:
-            rejected += self._write_to_next_point(lanes)
+            failures = self._write_to_next_point(lanes)
+            rejected += failures
+            for lane in lanes if failures else ():
+                lane.batch = lane.batch.before(self.find_stop(failures))
         return rejected
 
     def _write_to_next_point(self, lanes: list[_Lane]) -> list[Failure]:

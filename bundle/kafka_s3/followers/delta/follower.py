@@ -13,6 +13,7 @@ A table that cannot follow keeps the place that it has reached, is tried again l
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -31,11 +32,12 @@ from kafka_s3.followers.delta.planner import (
     is_named_as_in_table,
 )
 from kafka_s3.followers.progress import TablePositions, note_positions, read_positions
-from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable, reason_of
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
+_log = logging.getLogger(__name__)
 BATCH: Final = 1000
 """About how many files, and at most how many entries, go into one version of a table."""
 
@@ -275,7 +277,13 @@ class FollowingTables:
     def _take(
         self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int, positions: TablePositions
     ) -> None:
-        self._table_writer.apply_entries(topic, entries, log=log, after=after)
+        try:
+            self._table_writer.apply_entries(topic, entries, log=log, after=after)
+        except SinkError:
+            raise
+        except Exception as error:  # it holds this table alone
+            _log.error("The table of %s failed in an unforeseen way", topic, exc_info=error)
+            raise TableRefused(f"{reason_of(error)} This is a defect of kafka-s3.") from error
         if where := self._metadata(topic):
             positions.metadata[topic] = where
 

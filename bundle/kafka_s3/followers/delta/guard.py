@@ -24,7 +24,7 @@ from kafka_s3.engine.task.table_guard.columns import (
 )
 from kafka_s3.engine.task.table_guard.renames import aligned
 from kafka_s3.followers.delta.planner import TableState
-from kafka_s3.model.errors import RecordError, StorageError, StorageUnavailable, TableError, TableUnavailable
+from kafka_s3.model.errors import RecordError, StorageError, StorageUnavailable, TableUnavailable
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
@@ -181,8 +181,8 @@ class ExpectedColumns:
             if self._mode in (Mode.FAIL, Mode.RESCUE) and topic not in self._expected:
                 raise StorageUnavailable(str(error)) from error
             return self._expected.get(topic)
-        except TableError:
-            return self._expected.get(topic)  # the follower says so
+        except Exception:  # whatever it is, the follower meets it, too, and says so
+            return self._expected.get(topic)
         if state is None:
             return None
         return self._form(state.columns).marked(name for name in state.partition_by if name not in self._fields)

@@ -2,7 +2,8 @@
 
 A topic's table lies at `<topics.dir>/<topic>/`; a directory `k=v` in it says what a column holds.
 Columns and statistics come from an object's footer alone. Statistics that a reader could be misled by are left out: Delta's readers take a
-missing bound for "may hold anything".
+missing bound for "may hold anything". Bounds of dates and times are read as the numbers that the footer has, since Python's end with the
+year 9999; one beyond the years 1 to 9999 is left out.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.connect.naming.keys import topics_root
+from kafka_s3.engine.task.partitioning.partitioners import NULL, SCHEMA_NAME, TEXT_NULL
 from kafka_s3.engine.task.table_guard.columns import (
     DeltaType,
     Mode,
@@ -50,14 +52,14 @@ LAST_CHARACTER: Final = "\U0010ffff"
 class Footer:
     """A file's Arrow schema, its number of records, and Delta's statistics: numRecords, minValues, maxValues, nullCount.
 
-    `constants` are the top-level columns whose values, but for nulls, are all the same; `inferred` says that the schema is not the
-    producer's.
+    `ends` are the smallest and the largest value of each top-level column, times left out, and None if any value is null; of columns whose
+    footers say all of that. `inferred` says that the schema is not the producer's.
     """
 
     schema: pa.Schema
     records: int
     statistics: dict[str, Any]
-    constants: Mapping[str, Any]
+    ends: Mapping[str, frozenset[Any]]
     inferred: bool
 
     def stats(self) -> str:
@@ -74,11 +76,6 @@ class Footer:
             for group, values in self.statistics.items()
         }
         return replace(self, statistics=statistics)
-
-    def nulls(self, column: str) -> int | None:
-        """How many values of a top-level column are null, None where that is not known."""
-        found = self.statistics["nullCount"].get(column)
-        return found if isinstance(found, int) else None
 
 
 def _called(
@@ -118,20 +115,21 @@ def footer_of(metadata: Any) -> Footer:
                 statistics, path, kind, [metadata.row_group(n).column(column) for n in range(metadata.num_row_groups)]
             )
     known = metadata.metadata or {}
-    return Footer(schema, metadata.num_rows, statistics, _constants(metadata, schema), AVRO_SCHEMA not in known)
+    return Footer(schema, metadata.num_rows, statistics, _ends(metadata, schema), AVRO_SCHEMA not in known)
 
 
-def _constants(metadata: Any, schema: pa.Schema) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for column, (path, _) in enumerate(leaves(schema)):
-        if path is None or len(path) > 1:
+def _ends(metadata: Any, schema: pa.Schema) -> dict[str, frozenset[Any]]:
+    found: dict[str, frozenset[Any]] = {}
+    for column, (path, kind) in enumerate(leaves(schema)):
+        if path is None or len(path) > 1 or pa.types.is_temporal(kind):
             continue
         chunks = [metadata.row_group(n).column(column) for n in range(metadata.num_row_groups)]
-        bounds = [chunk.statistics for chunk in chunks if chunk.is_stats_set and chunk.statistics.has_min_max]
-        filled = [chunk for chunk in chunks if not chunk.is_stats_set or chunk.statistics.num_values]
-        values = {value for one in bounds for value in (one.min, one.max)}
-        if len(values) == 1 and len(bounds) == len(filled):
-            found[path[0]] = values.pop()
+        statistics = [chunk.statistics for chunk in chunks if chunk.is_stats_set and chunk.statistics.has_null_count]
+        filled = [one for one in statistics if one.num_values]
+        if len(statistics) < len(chunks) or not all(one.has_min_max for one in filled):
+            continue
+        nulls = {None for one in statistics if one.null_count}
+        found[path[0]] = frozenset(nulls.union(*({one.min, one.max} for one in filled)))
     return found
 
 
@@ -161,10 +159,11 @@ def _gather(statistics: dict[str, Any], path: tuple[str, ...], kind: pa.DataType
     if bounds is None or not present or not all(one.has_min_max for one in present):
         return
     low, high = bounds
-    for name, value in (
-        ("minValues", low(min(one.min for one in present))),
-        ("maxValues", high(max(one.max for one in present))),
-    ):
+    if pa.types.is_temporal(kind):
+        least, greatest = min(one.min_raw for one in present), max(one.max_raw for one in present)
+    else:
+        least, greatest = min(one.min for one in present), max(one.max for one in present)
+    for name, value in (("minValues", low(least)), ("maxValues", high(greatest))):
         if value is not None:
             _put(statistics[name], path, value)
 
@@ -181,10 +180,10 @@ def _bounds(kind: pa.DataType) -> tuple[Bound, Bound] | None:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _text_floor, _text_ceiling
     if pa.types.is_date32(kind):
-        return date.isoformat, date.isoformat
-    if pa.types.is_timestamp(kind) and kind.unit != "ns":
-        zone = "Z" if kind.tz else ""
-        return lambda value: _millis(value, up=False) + zone, lambda value: _millis(value, up=True) + zone
+        return _day, _day
+    if pa.types.is_timestamp(kind) and kind.unit in _PER_MS:
+        per_ms, zone = _PER_MS[kind.unit], "Z" if kind.tz else ""
+        return lambda value: _instant(value // per_ms, zone), lambda value: _instant(-(-value // per_ms), zone)
     return None
 
 
@@ -207,13 +206,19 @@ def _text_ceiling(value: str) -> str | None:
     return None if value[TEXT_LENGTH] == LAST_CHARACTER else value[:TEXT_LENGTH] + LAST_CHARACTER
 
 
-def _millis(value: datetime, *, up: bool) -> str:
-    """A time in whole milliseconds, which is what Delta's readers compare."""
-    rest = value.microsecond % 1000
-    if rest and up:
-        value += timedelta(microseconds=1000 - rest)
-    plain = value.astimezone(UTC) if value.tzinfo else value
-    return plain.replace(tzinfo=None).isoformat(timespec="milliseconds")
+_PER_MS: Final = {"ms": 1, "us": 1000}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The first of January of the year 1, and the last day of the year 9999."""
+_DAY_MS: Final = 86_400_000
+
+
+def _day(days: int) -> str | None:
+    return str(np.datetime64(days, "D")) if _FIRST_DAY <= days <= _LAST_DAY else None
+
+
+def _instant(ms: int, zone: str) -> str | None:
+    """Return a time in whole milliseconds, which is what Delta's readers compare."""
+    return f"{np.datetime64(ms, 'ms')}{zone}" if _day(ms // _DAY_MS) else None
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -263,8 +268,6 @@ class Commit:
     same_records: bool = False
 
 
-NULL: Final = "null"
-SCHEMA_NAME: Final = "schema_name"
 BY_VALUE: Final = ("string", "integer", "long", "boolean")
 """The types of columns that can be partition columns: a field partitioner writes their values as Delta does."""
 
@@ -294,17 +297,24 @@ class TableLayout:
         """The path of an object of that key in the topic's table."""
         return key.removeprefix(self.folder(topic))
 
-    def directories(self, file: DataFile) -> dict[str, str]:
-        """What the object's directories of the form `k=v` say. A directory of another form says nothing."""
+    def directories(self, file: DataFile) -> dict[str, str | None]:
+        """Return what the object's directories of the form `k=v` say: None for null, which only those of a field partitioner tell from
+        text. A directory of another form says nothing.
+        """
         pairs = [part.partition("=") for part in self.path(file).split("/")[:-1]]
         known = {*self.fields, SCHEMA_NAME} if self.fields else {name for name, _, _ in pairs}
         return {
-            name: unquote(value) if self.quoted else value
+            name: self._said(name, value)
             for name, sign, value in pairs
             if sign and name and name in known and (self.columns is None or name in self.columns)
         }
 
-    def partition_types(self, directories: Mapping[str, str], columns: TableColumns) -> dict[str, DeltaType]:
+    def _said(self, name: str, value: str) -> str | None:
+        if name in self.fields and value in (NULL, TEXT_NULL):
+            return None if value == NULL else NULL
+        return unquote(value) if self.quoted else value
+
+    def partition_types(self, directories: Mapping[str, str | None], columns: TableColumns) -> dict[str, DeltaType]:
         """The partition columns of a table that begins with such a file, with their types.
 
         A directory gives a string, or what the file's own column of that name is where it holds the same values (a field partitioner's);
@@ -321,23 +331,24 @@ class TableLayout:
             spelt.add(name.lower())
         return types
 
-    def partition_values(self, directories: Mapping[str, str], footer: Footer) -> dict[str, str | None]:
-        """The values of a file's partition columns: what the file itself holds, where it has such a column; a directory cannot show null
-        from the text `null`, nor where a value with a slash ends.
+    def partition_values(self, directories: Mapping[str, str | None], footer: Footer) -> dict[str, str | None]:
+        """The values of a file's partition columns: what the file itself holds, where it has such a column; a directory does not show
+        where a value with a slash ends, nor in older objects null from the text `null`.
         """
         return {name: self._value(name, value, footer) for name, value in directories.items()}
 
-    def _value(self, name: str, value: str, footer: Footer) -> str | None:
-        if name not in self.fields:
+    def _value(self, name: str, value: str | None, footer: Footer) -> str | None:
+        ends = footer.ends.get(name, frozenset())
+        if name not in self.fields or len(ends) != 1:
             return value
-        if name in footer.constants:
-            own = footer.constants[name]
-            return str(own).lower() if isinstance(own, bool) else str(own)
-        return None if value == NULL else value
+        (own,) = ends
+        if own is None:
+            return None
+        return str(own).lower() if isinstance(own, bool) else str(own)
 
     def mixed(self, name: str, footer: Footer) -> bool:
-        """Whether a file holds both nulls and values in a column by which its table is partitioned."""
-        return name in self.fields and name in footer.constants and (footer.nulls(name) or 0) > 0
+        """Whether a file holds several values, null among them, of a column by which its table is partitioned."""
+        return name in self.fields and len(footer.ends.get(name, ())) > 1
 
 
 def in_table(file: DataFile) -> bool:
@@ -352,6 +363,7 @@ def is_named_as_in_table(key: str) -> bool:
 
 THREADS: Final = 8
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+GONE: Final = "the object is gone (was it deleted, or a lifecycle rule?)"
 WAY_ON: Final = {
     "new": "Add the columns to the table (ALTER TABLE ... ADD COLUMNS), or start once with {mode_key}=addNewColumns.",
     "other": "With errors.tolerance=all such files stay out of the table, and are named.",
@@ -398,15 +410,26 @@ class TablePlanner:
             plan.columns = rescuing(plan.columns)
         taken: list[tuple[DataFile, Footer]] = []
         for file, footer in footers:
-            refused = "the object is gone (was it deleted, or a lifecycle rule?)"
-            if footer is not None:
-                refused = self._take(plan, file, footer)
+            refused = GONE if footer is None else self._take(plan, file, footer)
             if refused:
                 plan.left_out[file.key] = refused
             elif footer is not None:
                 taken.append((file, footer))
         plan.files += [self._as_in(plan, file, footer, modified_ms[file.key]) for file, footer in taken]
         return plan
+
+    def reasons_out(self, state: TableState, files: Sequence[DataFile]) -> dict[str, str]:
+        """Return why objects cannot come into a table, by key; those that can are not among them. Raises StorageError."""
+        plan, tolerant = TablePlan(state.columns, state.partition_by), replace(self, tolerant=True)
+        reasons: dict[str, str] = {}
+        for file, footer in self._footers(files):
+            try:
+                reason = GONE if footer is None else tolerant._take(plan, file, footer)
+            except TableRefused as error:
+                reason = str(error)
+            if reason:
+                reasons[file.key] = reason.rstrip(".")
+        return reasons
 
     def _begun(self, footers: Sequence[tuple[DataFile, Footer | None]]) -> TablePlan:
         """A new table: the columns of the first file, and partition columns that no file has for something else."""
@@ -466,7 +489,12 @@ class TablePlanner:
 
 
 def _misplaced(
-    plan: TablePlan, directories: Mapping[str, str], columns: TableColumns, *, layout: TableLayout, footer: Footer
+    plan: TablePlan,
+    directories: Mapping[str, str | None],
+    columns: TableColumns,
+    *,
+    layout: TableLayout,
+    footer: Footer,
 ) -> Iterator[str]:
     """Why the file's directories do not go with the table's partition columns."""
     for name in plan.partition_by:
@@ -478,11 +506,11 @@ def _misplaced(
         elif columns.type_of(name) is not None and name not in layout.fields:
             yield f"column {name} of the file is not what its directory {name}=... says"
         elif layout.mixed(name, footer):
-            yield f"directory {name}={directories[name]} holds both that value and null"
+            yield f"its directory {name}=... holds several values of {name} (as null and the text null), and the table takes one"
 
 
-def _readable(value: str, type_: DeltaType) -> bool:
-    if type_ == "string" or value == "null":
+def _readable(value: str | None, type_: DeltaType) -> bool:
+    if type_ == "string" or value is None:
         return True
     if type_ == "boolean":
         return value in ("true", "false")

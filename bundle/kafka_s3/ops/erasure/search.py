@@ -318,10 +318,13 @@ def _offsets_of(one: LiveSlice, rows: OffsetSet) -> OffsetSet | None:
 
 
 def _column_may_hold(footer: pq.FileMetaData, path: Path, texts: frozenset[str]) -> bool:
-    """Integers and texts have an order that is theirs; of all else, lists among it, nothing is excluded."""
+    """Tell whether statistics leave it possible: of integers and texts, which have an order of their own; of all else nothing is excluded.
+
+    Times are not looked at, since Python has none beyond the year 9999.
+    """
     name = ".".join(path)
     columns = [number for number in range(footer.num_columns) if footer.schema.column(number).path == name]
-    if len(columns) != 1:
+    if len(columns) != 1 or footer.schema.column(columns[0]).logical_type.type in ("DATE", "TIME", "TIMESTAMP"):
         return True
     for group in range(footer.num_row_groups):
         statistics = footer.row_group(group).column(columns[0]).statistics

@@ -59,6 +59,31 @@ def test_bounds_never_exclude_a_value_that_is_there() -> None:
     assert found["maxValues"] == {"long": "z" * 32 + "\U0010ffff", "at": "2024-01-01T12:00:00.002Z"}
 
 
+BEYOND_MS, BEYOND_DAYS = 253_402_300_800_000, 2_932_897
+"""The first millisecond and the first day of the year 10000."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "low", "high"),
+    [
+        (pa.timestamp("ms", "UTC"), [BEYOND_MS, 0], "1970-01-01T00:00:00.000Z", None),
+        (pa.timestamp("ms", "UTC"), [BEYOND_MS, BEYOND_MS], None, None),
+        (pa.timestamp("ms"), [-BEYOND_MS, BEYOND_MS - 1], None, "9999-12-31T23:59:59.999"),
+        (pa.timestamp("us", "UTC"), [-1, BEYOND_MS * 1000 - 1], "1969-12-31T23:59:59.999Z", None),
+        (pa.timestamp("us", "UTC"), [-(2**63), 2**63 - 1], None, None),
+        (pa.date32(), [BEYOND_DAYS, 0], "1970-01-01", None),
+        (pa.date32(), [-719_162, BEYOND_DAYS - 1], "0001-01-01", "9999-12-31"),
+        (pa.date32(), [-(2**31), 2**31 - 1], None, None),
+        (pa.time32("ms"), [-5, 2**31 - 1], None, None),
+    ],
+)
+def test_a_bound_beyond_the_years_1_to_9999_is_left_out_and_the_other_stays(
+    kind: pa.DataType, numbers: list[int], low: str | None, high: str | None
+) -> None:
+    found = stats(pa.table({"at": pa.array(numbers, kind)}))
+    assert (found["minValues"].get("at"), found["maxValues"].get("at")) == (low, high)
+
+
 def test_only_the_first_columns_have_statistics_as_with_deltas_own_writers() -> None:
     found = stats(pa.table({f"c{n:02}": [n] for n in range(40)}))
     assert len(found["nullCount"]) == 32

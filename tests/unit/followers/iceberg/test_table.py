@@ -77,6 +77,78 @@ def test_the_table_is_over_the_objects_themselves(world: IcebergWorld) -> None:
     assert world.rows()[3] == {"n": 3, "text": "t3", "at": {"y": 3}, "tags": [3], "partition": "0"}
 
 
+def test_times_beyond_the_years_1_to_9999_are_in_the_table_without_bounds(tmp_path: Path) -> None:
+    world = IcebergWorld(tmp_path, value__schema__inference="false", value__converter__schemas__enable="true")
+    kinds = {"at": ("int64", "Timestamp"), "day": ("int32", "Date")}
+    fields = [
+        {"field": name, "type": kind, "name": f"org.apache.kafka.connect.data.{logical}", "version": 1}
+        for name, (kind, logical) in kinds.items()
+    ]
+    schema = {"type": "struct", "fields": [{"field": "n", "type": "int32"}, *fields]}
+    for n, (at, day) in enumerate([(253_402_300_800_000, 2_932_897), (START_MS, 0), (-(10**15), -(10**6)), (0, 0)]):
+        world.add({"schema": schema, "payload": {"n": n, "at": at, "day": day}})
+    world.run()
+    assert (world.sink.followers.problems, world.warnings.texts) == ((), [])
+    files = world.table().inspect.files().to_pylist()
+    assert [file["record_count"] for file in files] == [2, 2]
+    bounds = [{name: file["readable_metrics"][name] for name in kinds} for file in files]
+    found = [[(one[name]["lower_bound"], one[name]["upper_bound"]) for name in kinds] for one in bounds]
+    at, epoch = datetime(2024, 1, 15, 10, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)
+    assert sorted(found, key=str) == sorted(
+        [[(at, None), (epoch.date(), None)], [(None, epoch), (None, epoch.date())]], key=str
+    )
+
+
+BY_P = {
+    "partitioner__class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+    "partition__field__name": "p,q",
+}
+
+
+@pytest.mark.parametrize("encoding", ["none", "percent"])
+def test_every_record_is_in_the_table_whatever_its_partition_fields_hold(tmp_path: Path, encoding: str) -> None:
+    world = IcebergWorld(tmp_path, **BY_P, flush__size="8", partition__value__encoding=encoding)
+    values = [
+        (None, "z"),
+        ("null", "z"),
+        ("x", "z"),
+        ("x/q=y", "z"),
+        ("x", "y/q=z"),
+        ("x/schema_name=s", "z"),
+        ("null", "null"),
+    ]
+    world.add(*({"n": n, "p": p, "q": q} for n, (p, q) in enumerate(values)), {"n": 7, "q": "z"})
+    world.run()
+    assert [(row["p"], row["q"]) for row in world.rows()] == [*values, (None, "z")]
+    assert (world.sink.followers.problems, world.warnings.texts) == ((), [])
+    assert [row["n"] for row in world.rows(row_filter="p = 'null'")] == [1, 6]
+    assert [row["n"] for row in world.rows(row_filter="p is null")] == [0, 7]
+    assert world.log().load().totals.dead_letters == 0
+
+
+def test_an_object_of_before_the_table_that_holds_null_and_the_text_null_stays_out_and_nothing_pretends_to_mend_that(
+    tmp_path: Path,
+) -> None:
+    tolerant = {"errors__tolerance": "all", "partition__field__name": "p"}
+    world = IcebergWorld(tmp_path, **{**BY_P, **tolerant}, iceberg__enable="false")
+    world.add({"n": 0, "p": None}, {"n": 1, "p": "null"})
+    world.run()
+    world.configure(iceberg__enable="true")
+    world.add({"n": 2, "p": None}, {"n": 3, "p": "null"})
+    world.run()
+    assert [(row["n"], row["p"]) for row in world.rows()] == [(2, None), (3, "null")]
+    (key,) = [key for key in objects(world) if key.endswith("orders+0+0000000000.snappy.parquet")]
+    reason = "its directory p=... holds several values of p (as null and the text null), and the table takes one"
+
+    planner, log = iceberg_planner(world.settings, world.store), world.log()
+    (finding,) = check_table(log, planner, opened(world), topic="orders").findings
+    assert (finding.place, finding.text) == (
+        key, f"The object of 2 records is not in the table, and stays out: {reason}."
+    )  # fmt: skip
+    done = rebuild(log, planner, opened(world), topic="orders", clock_ms=lambda: world.now)
+    assert (done.added, done.removed, done.left_out) == (0, 0, {key: reason})
+
+
 def test_partitions_are_the_values_of_the_log_and_prune(world: IcebergWorld) -> None:
     world.add({"n": 4}, {"n": 5}, tp=TopicPartition("orders", 1))
     world.run()

@@ -134,6 +134,22 @@ def assert_nothing_is_left_of(world: World, text: str) -> None:
         assert text.encode() not in plain, key
 
 
+@pytest.mark.parametrize("kind", ["json", "avro", "parquet"])
+@pytest.mark.parametrize("number", [START_MS, 253_402_300_800_000])
+def test_a_subject_may_be_a_time_also_one_beyond_the_year_9999(kind: str, number: int) -> None:
+    world = World({"flush.size": "3", "rewrite.grace.ms": str(GRACE_MS), **KINDS[kind], **SCHEMAS})
+    at = {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "version": 1}
+    schema = {"type": "struct", "fields": [{"field": "n", "type": "int64"}, at]}
+    for n, ms in enumerate([number, 0, number]):
+        value = json.dumps({"schema": schema, "payload": {"n": n, "at": ms}}).encode()
+        world.kafka.add(ORDERS, MemoryRecord(n, START_MS, None, value))
+    world.start()
+    assert world.sink.poll_and_commit()
+    world.now += 2 * MINUTE_MS
+    searched, _ = forget(world, f"at = {number}")
+    assert (searched.found.records, numbers(world)) == (2, [1])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_somebodys_records_leave_the_objects_and_all_others_stay(kind: str) -> None:
     world = filled(kind)

@@ -23,7 +23,7 @@ from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.joda.instants import parse_timestamp
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import MISSING, NO_TIMESTAMP, Longs
-from kafka_s3.connect.schemas.connect import TIMESTAMP, ConnectSchema, SchemaType
+from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
 from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage, rejection
 
 EARLIEST: Final = int(datetime(1990, 1, 1, tzinfo=UTC).timestamp()) * 1000
@@ -192,9 +192,8 @@ class RecordField:
         member = schema.at_path(self._path)
         if member is None:
             return f"field '{'.'.join(self._path)}' is missing"
-        if member.name == TIMESTAMP or (member.kind in (SchemaType.INT32, SchemaType.INT64) and member.name is None):
-            return None
-        if member.kind is SchemaType.STRING:
+        usable = member.kind in (SchemaType.INT32, SchemaType.INT64, SchemaType.STRING)
+        if member.name == TIMESTAMP or (usable and member.name not in (DATE, TIME)):
             return None
         return f"field '{'.'.join(self._path)}' has the unsupported type {member.name or member.kind}"
 

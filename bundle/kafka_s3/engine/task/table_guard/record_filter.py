@@ -6,7 +6,8 @@ not have a type by chance. Where a whole column does not fit, its values are pla
 
 In mode `rescue` nothing is refused: what has no place in the table's columns goes as JSON into the column `_rescued_data` of the same
 record, which is null where all of it has its place. Of a struct the members that the table knows stay, the others are rescued below their
-parent's name: `{"at": {"y": "later"}}`. In lists and maps nothing is taken apart: where one differs, it is rescued whole.
+parent's name: `{"at": {"y": "later"}}`. In lists and maps nothing is taken apart: where one differs, it is rescued whole. Dates and times
+are rescued as ISO 8601, and as numbers (days, milliseconds) where they are beyond the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pyarrow.compute as pc
 from kafka_s3.connect.converters.whole_records import FIELD as KAFKA_FIELD
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, StructColumns
-from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, as_text
+from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, as_text, python_values
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.engine.task.table_guard.columns import (
     RESCUED,
@@ -123,7 +124,7 @@ def rescued_values(
     for one in schema.fields:
         column = table.column(one.name).combine_chunks()
         if one.name == RESCUED:  # the producer's own: ours takes its place
-            rest[RESCUED] = column.to_pylist()
+            rest[RESCUED] = python_values(column)
             continue
         own, left = _split(one.name, column, one.schema, known) if known is not None else ((column, one.schema), None)
         if own is not None:
@@ -145,12 +146,12 @@ def _split(
     if own is None or not is_name(name):  # Delta has no form for it, whatever the mode: it stays in the file alone
         return (column, schema), None
     if type_ is None or known.by_directory(name):
-        return None, column.to_pylist()
+        return None, python_values(column)
     if compare_columns(TableColumns({name: known.fields[name]}), TableColumns.of({name: own})).exact:
         return (column, schema), None
     if schema.kind is SchemaType.STRUCT and isinstance(type_, Mapping) and type_["type"] == "struct":
         return _split_struct(column, schema, type_)
-    return None, column.to_pylist()
+    return None, python_values(column)
 
 
 def _split_struct(
@@ -166,7 +167,7 @@ def _split_struct(
         if left is not None:
             rest[one.name] = left
     if not kept:
-        return None, column.to_pylist()
+        return None, python_values(column)
     types = [pa.field(name, array.type, nullable=own.optional) for name, (array, own) in kept.items()]
     array = pa.StructArray.from_arrays([array for array, _ in kept.values()], fields=types, mask=column.is_null())
     fields = tuple(replace(one, schema=kept[one.name][1]) for one in schema.fields if one.name in kept)
@@ -299,6 +300,10 @@ class _Inferred:
             return None
         if column.type == target:
             return column
+        if _has_times(column.type) and delta_type(column.type) == delta_type(
+            target
+        ):  # `_kafka`, whose times have another unit
+            return column
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), target)
         if (column.type, target) == (pa.int64(), pa.float64()):
@@ -336,7 +341,7 @@ class _Inferred:
     def _values(self, name: str) -> list[Any]:
         """A column's values as the documents have them; `_kafka`, which no document has, as Arrow does."""
         if name == KAFKA_FIELD and _has_times(self.inferred.schema.field(name).type):
-            return list(self.inferred.column(name).to_pylist())
+            return python_values(self.inferred.column(name).combine_chunks())
         if self._objects is None:
             self._objects = self.values.objects()
         return [one.get(name) if isinstance(one, dict) else one if name == "value" else None for one in self._objects]

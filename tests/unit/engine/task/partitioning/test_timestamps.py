@@ -107,14 +107,18 @@ def test_parsed_columns_give_the_same_as_values_one_by_one(column: pa.Array, exp
         ({"type": "int32"}, 5, 5),
         ({"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"}, 5, 5),
         ({"type": "string"}, "1970-01-01T00:00:01Z", 1000),
+        ({"type": "int64", "name": "io.debezium.time.Timestamp"}, 5, 5),
+        ({"type": "int32", "name": "a title"}, 5, 5),
+        ({"type": "string", "name": "io.debezium.time.ZonedTimestamp"}, "1970-01-01T00:00:01Z", 1000),
         ({"type": "int16"}, 5, None),
         ({"type": "double"}, 5.0, None),
         ({"type": "int32", "name": "org.apache.kafka.connect.data.Date"}, 5, None),
+        ({"type": "int32", "name": "org.apache.kafka.connect.data.Time"}, 5, None),
         ({"type": "bytes"}, b"5", None),
         ({"type": "int64"}, None, None),
     ],
 )
-def test_a_field_with_a_schema_must_be_an_integer_a_timestamp_or_text(
+def test_a_field_with_a_schema_must_be_an_integer_of_whatever_name_a_timestamp_or_text(
     kind: dict[str, Any], value: Any, time: int | None
 ) -> None:
     schema = read_schema({"type": "struct", "fields": [{"field": "t", "optional": True, **kind}]})
@@ -156,8 +160,12 @@ def test_numbers_count_in_the_unit_that_is_asked_for_whatever_holds_them(
     extractor = RecordField(["t"], default_zone=UTC, unit=TimeUnit(unit))
     assert times(extractor, schemaless({"t": number})) == [time]
     if isinstance(number, int) and number < 2**63:
-        schema = read_schema({"type": "struct", "fields": [{"field": "t", "type": "int64"}]})
-        for run in (schemaless({"t": str(number)}), run_of(Objects([{"t": number}]), schema), columns([number])):
+        names = (None, "io.debezium.time.MicroTimestamp")
+        kinds = [
+            read_schema({"type": "struct", "fields": [{"field": "t", "type": "int64", "name": name}]}) for name in names
+        ]
+        runs = [run_of(Objects([{"t": number}]), kind) for kind in kinds]
+        for run in (schemaless({"t": str(number)}), *runs, columns([number])):
             assert times(extractor, run) == [time]
 
 

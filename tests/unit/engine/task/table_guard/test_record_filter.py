@@ -140,6 +140,28 @@ def test_what_is_rescued_is_json_whatever_its_type() -> None:
     }]  # fmt: skip
 
 
+def test_times_beyond_the_year_9999_are_rescued_as_numbers_and_the_rows_beside_them_as_ever() -> None:
+    times = pa.array([253_402_300_800_000, 0], pa.timestamp("ms", "UTC"))
+    days = pa.array([2_932_897, 0], pa.date32())
+    table = pa.table({"n": [1, 2], "at": times, "days": pa.array([[one] for one in days], pa.list_(pa.date32()))})
+    schema = struct(n=LONG, at=LONG, days=ConnectSchema(SchemaType.ARRAY, optional=True, items=LONG))
+    passed, _ = RecordFilter(Evolution(Mode.RESCUE), columns(n="long")).passed(run_of(StructColumns(table), schema))
+    assert rescued(passed) == [
+        {"at": 253_402_300_800_000, "days": [2_932_897]}, {"at": "1970-01-01T00:00:00+00:00", "days": ["1970-01-01"]},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ms", [0, 253_402_300_800_000, 2**63 - 1])
+def test_a_record_keeps_the_time_of_its_metadata_beside_a_table_whatever_that_is(ms: int) -> None:
+    kind = pa.struct([("offset", pa.int64()), ("timestamp", pa.timestamp("ms", "UTC"))])
+    table = pa.table({"n": [1], "_kafka": pa.array([{"offset": 7, "timestamp": ms}], kind)})
+    run = run_of(JsonText(pa.array([json.dumps({"n": 1})]), table), None)
+    known = columns(n="long", _kafka=delta_struct(offset="long", timestamp="timestamp"))
+    passed, refused = RecordFilter(Evolution(Mode.ADD), known).passed(run)
+    assert not refused
+    assert passed.values.table.column("_kafka").equals(table.column("_kafka"))  # type: ignore[attr-defined]
+
+
 def test_a_producers_own_rescued_data_is_rescued_too_and_a_column_of_a_directory_with_it() -> None:
     schema = struct(**{RESCUED: TEXT, "day": TEXT, "n": LONG})
     run = run_of(StructColumns(arrow_table([{RESCUED: "mine", "day": "mon", "n": 1}], schema)), schema)
