@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_s3.connect.java.regex import compiled
+from kafka_s3.connect.java.regex import compile_pattern
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, StructColumns
 from kafka_s3.connect.schemas.arrow import arrow_field
@@ -35,7 +35,7 @@ CAST = Cast(
     defaults=True,
 )
 CHAIN = Chain((ChainLink("i", INSERT), ChainLink("r", REPLACE), ChainLink("c", CAST)))
-ON_TEXT = Chain((ChainLink("i", INSERT), ChainLink("r", RegexRouter(compiled("(.*)s"), "$1")), ChainLink("s", InsertField(
+ON_TEXT = Chain((ChainLink("i", INSERT), ChainLink("r", RegexRouter(compile_pattern("(.*)s"), "$1")), ChainLink("s", InsertField(
     RecordPart.VALUE, (Insertion("static", "from", True),), "kafka", defaults=True))))  # fmt: skip
 
 

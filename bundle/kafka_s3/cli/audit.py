@@ -8,7 +8,6 @@ asked, 2 the configuration or the call is wrong.
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -32,7 +31,7 @@ from kafka_s3.ops.verify.audit import audit_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
 from kafka_s3.run.wiring.bucket import store_options
-from kafka_s3.run.wiring.clients import plain_reader
+from kafka_s3.run.wiring.clients import consumes_topic, plain_reader
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.s3 import S3Store
 
@@ -97,8 +96,7 @@ def verify(
 
 def _check_topic(settings: Settings, topic: str) -> None:
     """Raises ConfigError for a topic that neither the configuration nor the log has: of that nothing would be verified."""
-    pattern = settings.optional_text("topics.regex")
-    if topic in settings.names("topics") or (pattern and re.fullmatch(pattern, topic)):
+    if consumes_topic(settings, topic):
         return
     log = CommitLog(S3Store(store_options(settings)), state_paths(settings), clock_ms=now_ms)
     check_topic(topic, [*settings.names("topics"), *(tp.topic for tp in log.load().progress)])

@@ -9,7 +9,7 @@ from kafka_s3.connect.config.classes import TRANSFORM_GROUP
 from kafka_s3.connect.config.options.transforms import cast_types, field_path, json_path, pairs
 from kafka_s3.connect.config.plugins import make
 from kafka_s3.connect.config.transforms import Configured, ConfiguredStep
-from kafka_s3.connect.java.regex import compiled
+from kafka_s3.connect.java.regex import compile_pattern
 from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.schemas.connect import SchemaType
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
@@ -75,7 +75,7 @@ def has_targets_apart(steps: Sequence[ConfiguredStep], topics: Sequence[str]) ->
         return False
     targets = list(topics)
     for one in found:
-        router = RegexRouter(compiled(one.transform.text("regex")), one.transform.text("replacement"))
+        router = RegexRouter(compile_pattern(one.transform.text("regex")), one.transform.text("replacement"))
         try:
             targets = [router.target(topic) for topic in targets]
         except Refused:
@@ -106,7 +106,7 @@ def _predicate(made: Configured) -> Predicate:
         case "record_is_tombstone":
             return RecordIsTombstone()
         case _:
-            return TopicNameMatches(compiled(made.text("pattern")))
+            return TopicNameMatches(compile_pattern(made.text("pattern")))
 
 
 def _transform(made: Configured, *, now_ms: int, strict: bool, has_schemas: bool) -> Transform:
@@ -236,7 +236,7 @@ MAKERS: Final[dict[str, Callable[[Configured], Transform]]] = {
     "insert_field": _insert_field,
     "insert_header": _insert_header,
     "mask_field": _mask_field,
-    "regex_router": lambda made: RegexRouter(compiled(made.text("regex")), made.text("replacement")),
+    "regex_router": lambda made: RegexRouter(compile_pattern(made.text("regex")), made.text("replacement")),
     "schema_metadata": _schema_metadata,
     "value_to_key": lambda made: ValueToKey(made.names("fields"), made.flag(DEFAULTS)),
     "drop": lambda made: Drop(_part(made), made.text("schema.behavior")),

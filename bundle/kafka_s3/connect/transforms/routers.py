@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafka_s3.connect.java.numbers import object_text
-from kafka_s3.connect.java.regex import replaced_first
+from kafka_s3.connect.java.regex import replace_first
 from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.naming.state_terms import DELETED
 from kafka_s3.connect.records.runs import Run
@@ -173,7 +173,7 @@ class RegexRouter:
         found = self.pattern.search(topic)
         assert found is not None
         try:
-            return replaced_first(found, self.replacement)
+            return replace_first(found, self.replacement)
         except IndexError as error:
             raise Refused(str(error), BOUNDS) from None
         except ValueError as error:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
+from kafka_s3.connect.java.regex import compile_pattern
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.committer import nothing_more
@@ -240,7 +240,7 @@ class Topics:
     def _topic_names(self) -> list[str]:
         if self.behaviour.topics_regex is None:
             return list(self.behaviour.topics)
-        pattern = re.compile(self.behaviour.topics_regex)
+        pattern = compile_pattern(self.behaviour.topics_regex)
         return [name for name in self.brokers.topic_names() if pattern.fullmatch(name)]
 
     def _first_positions(self, fresh: Sequence[TopicPartition]) -> dict[TopicPartition, Progress]:

@@ -8,7 +8,6 @@ header with its place in the bucket and the id of the restore that wrote it: for
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 import zlib
@@ -39,7 +38,7 @@ from kafka_s3.ops.restore.files import (
     logged_files,
     named_files,
 )
-from kafka_s3.run.wiring.clients import consumer_properties
+from kafka_s3.run.wiring.clients import consumer_properties, consumes_topic
 from kafka_s3.run.wiring.conversion import block_gzip_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
 from kafka_s3.store.store import ObjectStore
@@ -447,7 +446,7 @@ def plan_of(
     way = "are in no object and do not come back; kafka-s3 dead-letters replay writes them to objects"
     left = [(tp, number) for tp, number in sorted(letters.items()) if number > 0 and tp in chosen]
     notes += [f"{number:,} dead letters of {tp} {way}." for tp, number in left]
-    own = {one.target.topic for one in planned if _consumes(settings, one.target.topic)}
+    own = {one.target.topic for one in planned if consumes_topic(settings, one.target.topic)}
     notes += [f"The sink consumes {name}: it will write these records to objects once more." for name in sorted(own)]
     return RestorePlan(tuple(with_states(planned, target)), tuple(notes))
 
@@ -469,10 +468,6 @@ def _chosen(
         if len(own):
             chosen[tp] = own
     return chosen, statistics, whole
-
-
-def _consumes(settings: Settings, topic: str) -> bool:
-    return topic in settings.names("topics") or re.fullmatch(settings.text("topics.regex"), topic) is not None
 
 
 def _by_name(settings: Settings, store: ObjectStore, selection: RestoreSelection) -> FileTable:

@@ -6,13 +6,13 @@ What is refused, or silent, ends the start at once; a topic that is not there ye
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.options.client import NEVER_PASSED_ON
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.java.regex import compile_pattern
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.reach import why_out_of_reach
 from kafka_s3.model.offsets import TopicPartition
@@ -61,10 +61,15 @@ def group_of(settings: Settings) -> str:
 
 def wanted_topics(settings: Settings, brokers: Brokers) -> list[str]:
     """The topics that the configuration names, or that its pattern matches now. Raises SourceError."""
-    pattern = settings.optional_text("topics.regex")
-    if not pattern:
+    if not settings.text("topics.regex"):
         return list(settings.names("topics"))
-    return [name for name in brokers.topic_names() if re.fullmatch(pattern, name)]
+    return [name for name in brokers.topic_names() if consumes_topic(settings, name)]
+
+
+def consumes_topic(settings: Settings, topic: str) -> bool:
+    """Return whether the configuration names the topic, or its pattern matches it."""
+    matches = compile_pattern(settings.text("topics.regex")).fullmatch
+    return topic in settings.names("topics") or matches(topic) is not None
 
 
 def configured_topics(settings: Settings, brokers: Brokers) -> dict[str, Topic]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.java.regex import compiled
+from kafka_s3.connect.java.regex import compile_pattern
 from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Nulls, Objects, StructColumns
@@ -148,12 +148,14 @@ TRANSFORMS: dict[str, st.SearchStrategy[Any]] = {
     "filter": st.builds(Filter),
     "drop": st.builds(Drop, PARTS, st.sampled_from(["nullify", "retain", "validate", "force_optional"])),
     "tombstone handler": st.builds(TombstoneHandler, st.just("ignore")),
-    "regex router": st.builds(RegexRouter, st.sampled_from(["(or).*", "x"]).map(compiled), st.sampled_from(["$1-n", "$9"])),
+    "regex router": st.builds(RegexRouter, st.sampled_from(["(or).*", "x"]).map(compile_pattern), st.sampled_from(["$1-n", "$9"])),
     "timestamp router": st.builds(
         TimestampRouter, st.just("${topic}-${timestamp}"),
         st.sampled_from(["yyyyMMdd", "yyyyMMddHH", "yyyy", "HH"]).map(lambda pattern: SimpleDates(pattern, now_ms=0))),
 }  # fmt: skip
-PREDICATES = st.sampled_from([None, HasHeaderKey("skip"), RecordIsTombstone(), TopicNameMatches(compiled("ord.*"))])
+PREDICATES = st.sampled_from(
+    [None, HasHeaderKey("skip"), RecordIsTombstone(), TopicNameMatches(compile_pattern("ord.*"))]
+)
 
 
 PHASES = list(Phase) if os.environ.get(NIGHTLY) else [Phase.explicit, Phase.reuse, Phase.generate]

@@ -54,6 +54,16 @@ def test_new_topics_are_found_by_the_regular_expression() -> None:
     assert world.numbers() == {key(0, TopicPartition("orders-new", 0)): [0, 1]}
 
 
+def test_a_pattern_selects_topics_as_java_does() -> None:
+    world = world_of(2, **{"topics": "", "topics.regex": r"ord[a-z&&[^x]]+(?<suffix>\Q.v1\E)"})
+    world.start()
+    for name in ("orders.v1", "ordx.v1", "orders-v1"):
+        world.add(range(2), tp=TopicPartition(name, 0))
+    cycle_later(world)
+
+    assert world.numbers() == {key(0, TopicPartition("orders.v1", 0)): [0, 1]}
+
+
 def test_a_topic_that_does_not_exist_yet_is_picked_up_when_it_does() -> None:
     world = World({"flush.size": "2"}, topics=())
     world.start()

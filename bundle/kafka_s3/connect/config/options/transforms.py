@@ -29,7 +29,7 @@ from kafka_s3.connect.config.option import (
     Value,
     accepts,
 )
-from kafka_s3.connect.java.regex import compiled
+from kafka_s3.connect.java.regex import compile_pattern
 from kafka_s3.connect.java.simple_dates import tokens
 
 _GROUP = OptionGroup.TRANSFORMS
@@ -116,7 +116,7 @@ def java_pattern(value: Value) -> Value:
     if not value:
         raise InvalidValue("String must be non-empty")
     try:
-        compiled(str(value))
+        compile_pattern(str(value))
     except ValueError as error:
         raise InvalidValue(f"Invalid regex: {error}.") from None
     return value

@@ -16,6 +16,7 @@ from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.connect.config.option import AWS_REGION, BUCKET, OLD_BUCKET
 from kafka_s3.connect.config.rules import Rule, is_time_partitioner, problem
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.java.regex import compile_pattern
 from kafka_s3.connect.naming.keys import ConnectNames, part_refusal, refusal
 from kafka_s3.model.errors import Problem
 from kafka_s3.model.offsets import TopicPartition
@@ -162,11 +163,9 @@ def _one_way_to_name_topics(settings: Settings) -> Iterator[Problem]:
 
 def _pattern_compiles(settings: Settings) -> Iterator[Problem]:
     try:
-        re.compile(settings.text("topics.regex"))
-    except re.error as error:
-        yield problem(
-            "topics.regex", f"is not a regular expression: {error.msg}.", "It must hold in Python as well as in Java."
-        )
+        compile_pattern(settings.text("topics.regex"))
+    except ValueError as error:
+        yield problem("topics.regex", f"Invalid regex: {error}.", "Write the pattern without it, or list the topics.")
 
 
 def _dead_letters_go_elsewhere(settings: Settings) -> Iterator[Problem]:
@@ -185,8 +184,8 @@ def _dead_letters_go_elsewhere(settings: Settings) -> Iterator[Problem]:
 
 def _matches(pattern: str, topic: str) -> bool:
     try:
-        return re.fullmatch(pattern, topic) is not None
-    except (re.error, OverflowError):
+        return compile_pattern(pattern).fullmatch(topic) is not None
+    except ValueError:
         return False  # reported by the rule for the pattern
 
 
