@@ -234,6 +234,7 @@ TRANSFORMS: Final[Mapping[str, str]] = {
     _CONFLUENT + "TombstoneHandler": "tombstone_handler",
     "io.debezium.transforms.ExtractNewRecordState": "new_record_state",
 }
+_OWN_TRANSFORM: Final = "a transform of your own (docs/own-transforms.md)"
 OTHER_TRANSFORMS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (f"{_CONFLUENT}Filter$Key", f"{_CONFLUENT}Filter$Value"),
@@ -241,10 +242,10 @@ OTHER_TRANSFORMS: Final[Mapping[str, str]] = {
     ),
     "io.confluent.connect.cloud.transforms.TopicRegexRouter": f"Use {_KAFKA}RegexRouter with regex and replacement.",
     "io.debezium.transforms.ByLogicalTableRouter": f"Use {_KAFKA}RegexRouter with regex and replacement.",
+    "io.debezium.transforms.HeaderToValue": f"record.metadata.enable=true adds all headers to the value; or use {_OWN_TRANSFORM}.",
     "io.debezium.transforms.outbox.EventRouter": f"Use {_KAFKA}ExtractField$Value and {_CONFLUENT}ExtractTopic$Value.",
 }
 """Transforms of others that this sink does not have, and what to do instead."""
-_OWN_TRANSFORM: Final = "a transform of your own (docs/own-transforms.md)"
 OWN_CONVERTER: Final = f"read bytes (ByteArrayConverter), and make values of them in {_OWN_TRANSFORM}."
 OWN_EXTRACTOR: Final = f"put the time into a field in {_OWN_TRANSFORM}, and read it with RecordField."
 OWN_PREDICATE: Final = f"decide in {_OWN_TRANSFORM}, which may leave a record as it is, or drop it."

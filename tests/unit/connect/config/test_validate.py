@@ -319,6 +319,26 @@ def test_a_misspelt_value_names_the_right_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "rule", "remedy"),
+    [
+        (
+            "io.debezium.transforms.HeaderToValue",
+            "is a class that this sink does not have.",
+            "record.metadata.enable=true adds",
+        ),
+        ("HeaderToValue", "is a class that this sink does not have.", "record.metadata.enable=true adds"),
+        ("TimezoneConverter$Value", "is not a known class.", "The nearest that there are: TimestampConverter$Value,"),
+        ("CastField$Value", "is not a known class.", "The nearest that there are: MaskField$Value,"),
+        ("ExtractField$Vlaue", "is not a known class.", "Did you mean ExtractField$Value?"),
+    ],
+)
+def test_only_a_misspelling_is_answered_with_the_name_that_is_meant(given: str, rule: str, remedy: str) -> None:
+    (problem,) = checked({"transforms": "t", "transforms.t.type": given}).problems
+    assert problem.rule == rule
+    assert problem.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
     ("key", "given", "near"),
     [
         ("format.class", "ParquetFormt", "Did you mean ParquetFormat?"),
