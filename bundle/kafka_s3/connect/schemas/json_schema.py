@@ -1,8 +1,9 @@
 """Translate JSON Schemas to Connect schemas by the rules of Confluent's JsonSchemaData, generalized names off (SEMANTICS A11).
 
-Beyond the original, an object that has no properties but a schema for additional ones is a map, also without `connect.type`; and title,
-description, version and default are kept if a type is beside enum, const or allOf. A `$ref` points to a part of its own document, or to
-another document that was registered with it. One that leads back to an object around it becomes a recursion.
+Beyond the original, an object that has no properties but a schema for additional ones is a map, also without `connect.type`; title,
+description, version and default are kept if a type is beside enum, const or allOf; and a constant without a type is a string, number or
+boolean as its value is, where the original takes each for a string. A `$ref` points to a part of its own document, or to another document
+that was registered with it. One that leads back to an object around it becomes a recursion.
 """
 
 from __future__ import annotations
@@ -114,6 +115,9 @@ TYPES: Final = {
 CONNECT_NUMBERS: Final = {
     "int8": SchemaType.INT8, "int16": SchemaType.INT16, "int32": SchemaType.INT32, "int64": SchemaType.INT64,
     "float32": SchemaType.FLOAT32, "float64": SchemaType.FLOAT64, "bytes": SchemaType.BYTES,
+}  # fmt: skip
+CONSTANTS: Final = {
+    str: SchemaType.STRING, bool: SchemaType.BOOLEAN, int: SchemaType.INT64, float: SchemaType.FLOAT64,
 }  # fmt: skip
 SIGNS: Final = {
     "object": ("properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"),
@@ -277,6 +281,8 @@ class _Translation:
             return self._all_of(node["allOf"], scope, version=version, where=where)
         if "enum" in node and kind in (None, "string"):
             return ConnectSchema(SchemaType.STRING, parameters=_symbols(node["enum"], where))
+        if kind is None and "const" in node and type(node["const"]) in CONSTANTS:
+            return ConnectSchema(CONSTANTS[type(node["const"])])
         if not isinstance(kind, str) or kind not in TYPES:
             given = f"type {json.dumps(kind)[:80]} is unknown" if "type" in node else "it names no type"
             raise SchemaError(f"{where}: {given}. Name one of: {', '.join(TYPES)}.")
@@ -293,7 +299,7 @@ class _Translation:
         for part in parts:
             if isinstance(part, dict) and not any(name in merged for name in ("oneOf", "anyOf", "$ref")):
                 merged |= part
-        if not any(name in merged for name in rank) and _type_of(merged) is None:
+        if not any(name in merged for name in (*rank, "const")) and _type_of(merged) is None:
             raise SchemaError(f"{where}: allOf names no type. Give one of its members a type.")
         return self.schema(merged, scope, version=version, where=where)
 
