@@ -41,7 +41,7 @@ from kafka_s3.connect.records.values import (
 from kafka_s3.connect.schemas.arrow import arrow_table, conform, precision_of, unify, wider
 from kafka_s3.connect.schemas.avro_schemas import avro_schema
 from kafka_s3.connect.schemas.avro_types import AvroOptions
-from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
+from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, Recursion, SchemaError, SchemaType
 from kafka_s3.connect.schemas.json_form import scale_of
 from kafka_s3.connect.schemas.numbering import numbered
 from kafka_s3.objects.format import Format, FormatError, Paused
@@ -210,8 +210,8 @@ def _accept(run: Run) -> Values | str:
     if run.schema is None or run.schema.kind is not SchemaType.STRUCT:
         return "Parquet needs values with a struct schema."
     try:
-        if unfit := _unfit(run.schema):
-            return f"Parquet cannot hold {unfit}."
+        if unfit := _unfit(run.schema, "the value"):
+            return f"Parquet cannot hold {unfit}. Leave the field out, for example with ReplaceField, or write JSON or Avro."
         if isinstance(run.values, StructColumns):
             return run.values
         if isinstance(run.values, AvroBodies) and run.values.table is not None:
@@ -221,14 +221,20 @@ def _accept(run: Run) -> Values | str:
         return f"Parquet cannot hold the value: {error}"
 
 
-def _unfit(schema: ConnectSchema) -> str:
-    """What Parquet has no type for, blank where it has one for all of it. Raises SchemaError, ValueError for parameters of no meaning."""
+def _unfit(schema: ConnectSchema, where: str) -> str:
+    """Return what Parquet has no type for and where it is, blank if it has one for all of it.
+
+    Raises SchemaError or ValueError for parameters of no meaning.
+    """
+    if isinstance(schema.fields, Recursion):
+        return f"a type that contains itself: {schema.label()} ({where})"
     if schema.kind is SchemaType.STRUCT and not schema.fields:
-        return "a struct without fields"
+        return f"a struct without fields ({where})"
     if schema.name == DECIMAL and not 0 <= scale_of(schema) <= precision_of(schema):
-        return f"a decimal of scale {scale_of(schema)} and precision {precision_of(schema)}"
-    inner = [field.schema for field in schema.fields] + [s for s in (schema.items, schema.keys, schema.values) if s]
-    return next(filter(None, map(_unfit, inner)), "")
+        return f"a decimal of scale {scale_of(schema)} and precision {precision_of(schema)} ({where})"
+    inner = [(f"{where}.{field.name}", field.schema) for field in schema.fields]
+    inner += [(f"{where}[]", part) for part in (schema.items, schema.keys, schema.values) if part is not None]
+    return next(filter(None, (_unfit(part, place.removeprefix("the value.")) for place, part in inner)), "")
 
 
 class ParquetFile:

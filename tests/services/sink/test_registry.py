@@ -275,6 +275,56 @@ def test_protobuf_with_nested_and_imported_messages_arrives_as_parquet(
     ]
 
 
+TREE = {
+    "type": "record", "name": "Tree", "namespace": "shop",
+    "fields": [
+        {"name": "v", "type": "int"},
+        {"name": "children", "type": {"type": "array", "items": "Tree"}},
+        {"name": "next", "type": ["null", "Tree"], "default": None},
+    ],
+}  # fmt: skip
+
+
+def node(v: int, *children: Any, after: Any = None) -> dict[str, Any]:
+    return {"v": v, "children": list(children), "next": after}
+
+
+@pytest.mark.parametrize(
+    ("format_class", "extension", "rows"),
+    [
+        (FORMAT + "json.JsonFormat", "json", lambda content: [json.loads(line) for line in content.splitlines()]),
+        (FORMAT + "avro.AvroFormat", "avro", avro_rows),
+    ],
+    ids=["json", "avro"],
+)
+def test_values_of_a_type_that_contains_itself_arrive_in_a_file_that_two_runs_write(
+    here: Surroundings,
+    topic: Callable[..., str],
+    registry: EmbeddedRegistry,
+    client: SchemaRegistryClient,
+    *,
+    format_class: str,
+    extension: str,
+    rows: Callable[[bytes], list[dict[str, Any]]],
+) -> None:
+    name = topic("trees")
+    trees = [node(1, node(2), node(3, after=node(4))), node(5), node(6, after=node(7, node(8)))]
+    payloads = serialized(name, AvroSerializer(client, Schema(json.dumps(TREE), "AVRO")), trees)
+    changes = {
+        "transforms": "h",
+        "transforms.h.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.h.field": "tree",
+    }
+    config = here.config(name, **reading(registry, Language.AVRO, **changes, **{"format.class": format_class}))
+    produce(here.servers, name, [Given(value) for value in payloads[:2]])
+    here.drain(config, close=None)
+    produce(here.servers, name, [Given(payloads[2])])
+    here.drain(config)
+
+    assert objects(here.bucket, rows) == {f"{name}+0+0000000000.{extension}": [{"tree": tree} for tree in trees]}
+    assert dead(here.bucket, config["name"]) == []
+
+
 def test_a_sink_waits_for_a_registry_that_is_down_and_commits_nothing_until_it_is_back(
     here: Surroundings, topic: Callable[..., str], registry: EmbeddedRegistry, client: SchemaRegistryClient
 ) -> None:

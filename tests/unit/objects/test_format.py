@@ -39,6 +39,10 @@ SCHEMA = read_schema({
         {"field": "l", "type": "array", "optional": True, "items": {"type": "int32"}},
     ],
 })  # fmt: skip
+EMPTY_WITHIN = read_schema({
+    "type": "struct",
+    "fields": [{"field": "a", "type": "array", "items": {"type": "struct", "fields": [{"field": "e", "type": "struct"}]}}],
+})  # fmt: skip
 ROWS: list[Any] = [{"n": n, "s": f"ä{n}" if n % 3 else None, "l": [n, 1] if n % 2 else None} for n in range(200)]
 Make = Callable[[list[Any]], Values]
 
@@ -181,7 +185,11 @@ def test_a_file_with_inferred_columns_takes_only_what_fits_its_first_row_group(l
     [
         (run_of(JsonText(pa.array([b"5"]), None), None), "schemaless"),
         (run_of(Plain(pa.array(["x"])), ConnectSchema(SchemaType.STRING)), "struct"),
-        (run_of(Objects([{}]), ConnectSchema(SchemaType.STRUCT)), "without fields"),
+        (run_of(Objects([{}]), ConnectSchema(SchemaType.STRUCT)), r"a struct without fields \(the value\)"),
+        (
+            run_of(Objects([{"a": [{"e": {}}]}]), EMPTY_WITHIN),
+            r"a struct without fields \(a\[\]\.e\)\. Leave the field out",
+        ),
         (run_of(Objects([{"n": 1, "s": "\ud800"}]), SCHEMA), "surrogates"),
         (run_of(Objects([{"n": 2**70, "s": "x"}]), SCHEMA), "n: .*large"),
         (run_of(Objects([{"n": 1}]), SCHEMA), None),

@@ -314,12 +314,12 @@ class KnownClass:
         simple = {java.rpartition(".")[2]: name for java, name in reversed(list(self.names.items()))}
         if given in self.names or given in simple or given in ours:
             return self.names.get(given) or simple.get(given, given)
-        others = {java.rpartition(".")[2]: instead for java, instead in self.others.items()} | dict(self.others)
-        if given in others:
-            raise InvalidValue("is a class that this sink does not have.", others[given])
+        remedies = {java.rpartition(".")[2]: remedy for java, remedy in self.others.items()} | dict(self.others)
+        if given in remedies:
+            raise InvalidValue("is a class that this sink does not have.", remedies[given])
         bare = given.rpartition(".")[2]
         names = [*simple, *(name for name in ours if name not in simple)]
-        near = f"Did you mean {bare}?" if bare in simple else f"{_spelling_of(bare, names)} {_nearest(bare, names)}"
+        near = f"Did you mean {bare}?" if bare in simple else f"{_corrected(bare, names)} {_nearest(bare, names)}"
         raise InvalidValue("is not a known class.", f"{near} {self._own_class(given)}".strip())
 
     def _own_class(self, given: str) -> str:
@@ -343,16 +343,16 @@ def _nearest(given: str, known: Iterable[str]) -> str:
     return f"The nearest that there are: {', '.join(near)}."
 
 
-def _spelling_of(given: str, known: Iterable[str]) -> str:
-    """Return the question for the known name of which one is a misspelling: a letter more, less or other, or two that changed places.
+def _corrected(name: str, names: Iterable[str]) -> str:
+    """Return a question for the name that is meant if one is misspelt: by a letter more, less or other, or by two that changed places.
 
-    Names of classes that are merely alike may do the opposite: HeaderFrom and HeaderToValue.
+    Classes whose names are merely alike may do opposite things: HeaderFrom and HeaderToValue.
     """
-    near = nearest(given, known)
+    near = nearest(name, names)
     if near is None:
         return ""
-    likeness = difflib.SequenceMatcher(None, near.lower(), given.lower()).ratio()
-    return f"Did you mean {near}?" if (len(near) + len(given)) * (1 - likeness) < 2.5 else ""
+    likeness = difflib.SequenceMatcher(None, near.lower(), name.lower()).ratio()
+    return f"Did you mean {near}?" if (len(near) + len(name)) * (1 - likeness) < 2.5 else ""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -28,12 +28,14 @@ from kafka_s3.connect.schemas.connect import (
     TIME,
     TIMESTAMP,
     ConnectSchema,
+    Recursion,
     SchemaType,
     inner_schema,
 )
 from kafka_s3.connect.schemas.expansion import (
     AT_ONCE,
     TooManyValues,
+    depth_check,
     entry_width,
     most_values_of_each,
     width,
@@ -175,6 +177,8 @@ class Program:
 
 def is_columnar(avro: AvroType, schema: ConnectSchema) -> bool:
     """Whether columns hold the values of a type just as the decoder of single payloads reads them."""
+    if isinstance(schema.fields, Recursion):
+        return False
     if _has_null(avro.branches) and (not schema.optional or schema.default is not None):
         return False  # a null with a default is the default, which a column of the writer's nulls does not say
     avro = nullable(avro) or avro
@@ -341,7 +345,7 @@ def _texts(texts: Longs, none: Flags | None, data: Bytes, kind: pa.DataType) -> 
 
 
 class AvroPayloads:
-    """The payload decoder of a registered Avro schema. Raises SchemaError where the schema is broken or recursive.
+    """The payload decoder of a registered Avro schema. Raises SchemaError where the schema is broken.
 
     With `fields` only those are decoded, where that is cheaper: the bodies are written as they came, and all else is only checked.
     """
@@ -359,6 +363,7 @@ class AvroPayloads:
         self._decode = decoder(self._writer, self.schema)
         self._measure = measuring_decoder(self._writer, self.schema)
         self._width = width(self.schema)
+        self._check_depth = depth_check(self.schema)
         self._columns = None if self.schema is None else columns_for(self._writer, self.schema, fields)
         self._raw = self._writer == "bytes" or (isinstance(self._writer, dict) and self._writer == {"type": "bytes"})
 
@@ -400,4 +405,5 @@ class AvroPayloads:
     def _measured(self, payload: bytes) -> tuple[tuple[bytes, Any], int]:
         datum = Datum.of(payload)
         item, length = self._measure(datum)
+        self._check_depth(item)
         return (payload[:length], item), self._width + datum.allowance.spent

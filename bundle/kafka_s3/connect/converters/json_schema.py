@@ -17,7 +17,7 @@ from kafka_s3.connect.converters.converter import Payloads, decode_each
 from kafka_s3.connect.converters.json_values import SPACE, parse_document
 from kafka_s3.connect.records.values import Objects
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
-from kafka_s3.connect.schemas.expansion import Allowance, width
+from kafka_s3.connect.schemas.expansion import Allowance, depth_check, width
 from kafka_s3.connect.schemas.json_form import JsonRules, from_json, has_decimal
 from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions, connect_schema_of_json, parsed_references
 from kafka_s3.connect.schemas.registered import RegisteredSchema
@@ -40,6 +40,7 @@ class JsonSchemaPayloads:
         self._exact = has_decimal(self._schema)
         self._validator = _validator(document, references) if options.fail_invalid else None
         self.schema, self._width = self._schema, width(self._schema)
+        self._check_depth = depth_check(self._schema)
 
     def decode_payloads(self, payloads: pa.Array) -> Payloads:
         """The values of JSON texts; what is not JSON or does not match the schema is among the failures.
@@ -59,6 +60,7 @@ class JsonSchemaPayloads:
             value, _ = ALL_DIGITS.raw_decode(raw.decode("utf-8-sig").strip(SPACE))
         allowance = Allowance(len(raw))
         item = from_json(value, self._schema, allowance=allowance, rules=JsonRules.JSON_SCHEMA)
+        self._check_depth(item)
         return item, self._width + allowance.spent
 
 

@@ -18,8 +18,8 @@ from kafka_s3.connect.converters.converter import Payloads, decode_each
 from kafka_s3.connect.records.values import Objects
 from kafka_s3.connect.schemas.avro_values import read_varint
 from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.connect.schemas.expansion import Allowance, check_parts, most_values
-from kafka_s3.connect.schemas.protobuf import ProtobufOptions, message_of, translation
+from kafka_s3.connect.schemas.expansion import Allowance, check_parts, depth_check, most_values
+from kafka_s3.connect.schemas.protobuf import DEEPEST, ProtobufOptions, message_of, translation
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types; those of groups have no bytes of their own."""
@@ -29,13 +29,16 @@ LEAST_ITEM: Final = 2
 
 
 class RepeatedItems:
-    """Counts the items of repeated messages in the bytes of a message type that is not recursive."""
+    """Counter of what a message type's bytes may hold any number of: items of repeated messages, and messages of types in themselves."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
         self._widths: dict[str, int] = {}
+        types = {descriptor.full_name: descriptor} | _types_within(descriptor)
+        self._recursive = {name for name, kind in types.items() if name in _types_within(kind)}
         self._width = self._width_of(descriptor)
-        items = [self._width_of(message_of(field)) for field in _repeated(descriptor, set())]
+        fields = [field for kind in types.values() for field in kind.fields if _is_message(field)]
+        items = [self._width_of(message_of(field)) for field in fields if self._is_item(field)]
         self._widest_item = max(items, default=0)
 
     def most_values(self, payload: bytes) -> int:
@@ -45,20 +48,28 @@ class RepeatedItems:
             return self._width + bound
         allowance = Allowance(len(payload))
         with suppress(IndexError):  # the parser says what is wrong
-            self._count(payload, 0, len(payload), self._descriptor, allowance)
+            self._count(payload, 0, len(payload), self._descriptor, allowance, depth=0)
         return self._width + allowance.spent
 
     def _width_of(self, descriptor: Descriptor) -> int:
-        """The values of one message, nested ones included, items of repeated fields not."""
+        """The values of one message, nested ones included, items not."""
         name = descriptor.full_name
         if name not in self._widths:
-            nested = [message_of(field) for field in descriptor.fields if _is_message(field) and not field.is_repeated]
+            messages = [field for field in descriptor.fields if _is_message(field)]
+            nested = [message_of(field) for field in messages if not self._is_item(field)]
             self._widths[name] = 1 + len(descriptor.fields) + sum(map(self._width_of, nested))
             check_parts(self._widths[name])
         return self._widths[name]
 
-    def _count(self, data: bytes, pos: int, end: int, descriptor: Descriptor, allowance: Allowance) -> None:
+    def _is_item(self, field: FieldDescriptor) -> bool:
+        return field.is_repeated or message_of(field).full_name in self._recursive
+
+    def _count(
+        self, data: bytes, pos: int, end: int, descriptor: Descriptor, allowance: Allowance, *, depth: int
+    ) -> None:
         """Counts the items in the bytes of one message. Raises IndexError where these are malformed, SchemaError."""
+        if depth > DEEPEST:
+            raise IndexError
         while pos < end:
             tag, pos = read_varint(data, pos)
             kind = tag & 7
@@ -70,9 +81,9 @@ class RepeatedItems:
                 field = descriptor.fields_by_number.get(tag >> 3)
                 if field is not None and _is_message(field):
                     inner = message_of(field)
-                    if field.is_repeated:
+                    if self._is_item(field):
                         allowance.spend(1, self._widths[inner.full_name])
-                    self._count(data, pos, min(pos + size, end), inner, allowance)
+                    self._count(data, pos, min(pos + size, end), inner, allowance, depth=depth + 1)
             pos += size
 
 
@@ -80,14 +91,16 @@ def _is_message(field: FieldDescriptor) -> bool:
     return bool(field.type == FieldDescriptor.TYPE_MESSAGE)
 
 
-def _repeated(descriptor: Descriptor, seen: set[str]) -> list[FieldDescriptor]:
-    """The repeated messages of a type, and of all types in it."""
-    if descriptor.full_name in seen:
-        return []
-    seen.add(descriptor.full_name)
-    messages = [field for field in descriptor.fields if _is_message(field)]
-    inside = [found for field in messages for found in _repeated(message_of(field), seen)]
-    return inside + [field for field in messages if field.is_repeated]
+def _types_within(descriptor: Descriptor) -> dict[str, Descriptor]:
+    """Return the message types of the fields of a type, and of their fields, by name."""
+    types: dict[str, Descriptor] = {}
+    waiting = [descriptor]
+    while waiting:
+        for field in waiting.pop().fields:
+            if _is_message(field) and message_of(field).full_name not in types:
+                waiting.append(message_of(field))
+                types[message_of(field).full_name] = message_of(field)
+    return types
 
 
 class ProtobufPayloads:
@@ -102,6 +115,7 @@ class ProtobufPayloads:
         self._name = descriptor.full_name
         self._message: Any = message_factory.GetMessageClass(descriptor)
         self._items = RepeatedItems(descriptor)
+        self._check_depth = depth_check(made.schema)
 
     def decode_payloads(self, payloads: pa.Array) -> Payloads:
         """The values, and the rows whose bytes are no such message: malformed, without a required field, or without a Connect form.
@@ -122,4 +136,6 @@ class ProtobufPayloads:
         if not self._message.IsInitialized(message):
             lacking = self._message.FindInitializationErrors(message)
             raise ValueError(f"it lacks the required fields {', '.join(lacking)}")
-        return self._read(message), values
+        value = self._read(message)
+        self._check_depth(value)
+        return value, values

@@ -56,8 +56,8 @@ def _complement(ranges: Ranges) -> Ranges:
     return tuple((first, last) for first, last in zip(starts, ends, strict=True) if first <= last)
 
 
-def _intersection(one: Ranges, other: Ranges) -> Ranges:
-    return _complement(_merged(_complement(one) + _complement(other)))
+def _intersection(left: Ranges, right: Ranges) -> Ranges:
+    return _complement(_merged(_complement(left) + _complement(right)))
 
 
 SETS: Final[dict[str, Ranges]] = {
@@ -149,26 +149,26 @@ class _Translation:
 
     def _open_group(self) -> str:
         self._outer_flags.append(self._flags)
-        rest = self._pattern[self._at :]
-        named = NAMED_GROUP.match(rest)
+        remainder = self._pattern[self._at :]
+        named = NAMED_GROUP.match(remainder)
         if named is not None:
             self._groups += 1
             self._at += named.end()
             return f"(?P<{named[1]}>"
-        if not rest.startswith("(?"):
+        if not remainder.startswith("(?"):
             self._groups += 1
             self._at += 1
             return "("
         for opening in ("(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"):
-            if rest.startswith(opening):
+            if remainder.startswith(opening):
                 self._at += len(opening)
                 return opening
-        return self._set_flags(rest)
+        return self._set_flags(remainder)
 
-    def _set_flags(self, rest: str) -> str:
-        inline = INLINE_FLAGS.match(rest)
+    def _set_flags(self, remainder: str) -> str:
+        inline = INLINE_FLAGS.match(remainder)
         if inline is None:
-            raise ValueError(f"the group {rest[:3]} is not one of Java, or not supported")
+            raise ValueError(f"the group {remainder[:3]} is not one of Java, or not supported")
         added, removed, end = inline.groups("")
         for flag in added + removed:
             if flag not in "is":
@@ -257,12 +257,10 @@ class _Translation:
         letter = self._pattern[self._at + 1 : self._at + 2]
         if not letter:
             raise ValueError("it ends with a backslash")
-        code = CONTROLS.get(letter)
-        if code is None and not (letter.isascii() and letter.isalnum()):
-            code = ord(letter)
-        if code is not None:
-            self._at += 2
-        return code
+        if letter not in CONTROLS and letter.isascii() and letter.isalnum():
+            return None
+        self._at += 2
+        return CONTROLS.get(letter, ord(letter))
 
     def _with_low_surrogate(self, code: int) -> int:
         low = CODE.match(self._pattern, self._at)
@@ -308,10 +306,10 @@ class _Translation:
                 continue
             members = [*(members or ()), *self._member(char)]
         self._at += 1
-        found = _merged(members or ())
+        ranges = _merged(members or ())
         for side in sides:
-            found = _intersection(found, side)
-        return _complement(found) if negated else found
+            ranges = _intersection(ranges, side)
+        return _complement(ranges) if negated else ranges
 
     def _member(self, char: str) -> Ranges:
         if char == "[":
@@ -325,10 +323,10 @@ class _Translation:
         if self._pattern[self._at : self._at + 1] != "-" or self._pattern[self._at + 1 : self._at + 2] in ("[", "]"):
             return self._cased([(first, first)])
         self._at += 1
-        last = self._single(self._pattern[self._at : self._at + 1])
-        if last is None or last < first:
+        end = self._single(self._pattern[self._at : self._at + 1])
+        if end is None or end < first:
             raise ValueError("Illegal character range")
-        return self._cased([(first, last)])
+        return self._cased([(first, end)])
 
     def _single(self, char: str) -> int | None:
         if char == "\\":
@@ -344,8 +342,10 @@ class _Translation:
         if "i" not in self._flags:
             return plain
         upper, lower = _intersection(plain, POSIX["Upper"]), _intersection(plain, POSIX["Lower"])
-        others = [(first + 32, last + 32) for first, last in upper] + [(first - 32, last - 32) for first, last in lower]
-        return _merged((*plain, *others))
+        swapped = [(first + 32, last + 32) for first, last in upper] + [
+            (first - 32, last - 32) for first, last in lower
+        ]
+        return _merged((*plain, *swapped))
 
 
 def _written(ranges: Ranges) -> str:
@@ -357,16 +357,16 @@ def _written(ranges: Ranges) -> str:
     return "[" + "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges) + "]"
 
 
-def replace_first(found: re.Match[str], replacement: str) -> str:
+def replace_first(match: re.Match[str], replacement: str) -> str:
     """Replace the match in its text as `Matcher.replaceFirst` does: `$1` and `${name}` are groups, a backslash quotes the next character.
 
     Raises ValueError or IndexError with Java's reason.
     """
-    text = REFERENCE.sub(lambda reference: _expanded(found, reference), replacement)
-    return found.string[: found.start()] + text + found.string[found.end() :]
+    text = REFERENCE.sub(lambda reference: _expanded(match, reference), replacement)
+    return match.string[: match.start()] + text + match.string[match.end() :]
 
 
-def _expanded(found: re.Match[str], reference: re.Match[str]) -> str:
+def _expanded(match: re.Match[str], reference: re.Match[str]) -> str:
     escaped, name, digits, stray = reference.groups()
     if escaped is not None:
         return str(escaped)
@@ -375,12 +375,12 @@ def _expanded(found: re.Match[str], reference: re.Match[str]) -> str:
             "Illegal group reference: group index is missing" if stray == "$" else "character to be escaped is missing"
         )
     if name is not None:
-        if name not in found.re.groupindex:
+        if name not in match.re.groupindex:
             raise ValueError(f"No group with name {{{name}}}")
-        return found[name] or ""
+        return match[name] or ""
     length = 1
-    while length < len(digits) and int(digits[: length + 1]) <= found.re.groups:
+    while length < len(digits) and int(digits[: length + 1]) <= match.re.groups:
         length += 1
-    if int(digits[:length]) > found.re.groups:
+    if int(digits[:length]) > match.re.groups:
         raise IndexError(f"No group {digits[:length]}")
-    return (found[int(digits[:length])] or "") + digits[length:]
+    return (match[int(digits[:length])] or "") + digits[length:]

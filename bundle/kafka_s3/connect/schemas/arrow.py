@@ -16,7 +16,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
+from kafka_s3.connect.schemas.connect import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    ConnectSchema,
+    Recursion,
+    SchemaError,
+    SchemaType,
+)
 from kafka_s3.connect.schemas.json_form import scale_of
 
 
@@ -141,13 +150,15 @@ LOGICAL = {TIMESTAMP: pa.timestamp("ms", tz="UTC"), DATE: pa.date32(), TIME: pa.
 
 
 def arrow_type(schema: ConnectSchema) -> pa.DataType:
-    """The Arrow type of a Connect schema."""
+    """Return the Arrow type of a Connect schema. Raises SchemaError for a type that contains itself."""
     if schema.name in LOGICAL:
         return LOGICAL[schema.name]
     if schema.name == DECIMAL:
         precision, scale = precision_of(schema), scale_of(schema)
         return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
     match schema.kind:
+        case SchemaType.STRUCT if isinstance(schema.fields, Recursion):
+            raise SchemaError(f"The type {schema.label()} contains itself, so it has no columns.")
         case SchemaType.STRUCT:
             return pa.struct([arrow_field(field.name, field.schema) for field in schema.fields])
         case SchemaType.ARRAY:

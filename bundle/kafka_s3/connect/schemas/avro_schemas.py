@@ -44,6 +44,7 @@ from kafka_s3.connect.schemas.connect import (
     TIMESTAMP,
     ConnectSchema,
     Field,
+    Recursion,
     SchemaError,
     SchemaType,
     in_order,
@@ -232,7 +233,7 @@ class _ToAvro:
                 return AvroType(AVRO_TYPES[schema.kind])
 
     def _record(self, schema: ConnectSchema, parameters: dict[str, str]) -> AvroType:
-        made = AvroType("record", name=self._checked_name(schema))
+        made = self._made[schema] = AvroType("record", name=self._checked_name(schema))
         if RECORD_DOC in parameters:
             made.props["doc"] = parameters[RECORD_DOC]
         for field in schema.fields:
@@ -366,19 +367,22 @@ def parse_avro(text: str, references: Sequence[Reference] = ()) -> Any:
 def connect_schema_of_avro(avro: Any, *, options: AvroOptions, version: int | None = None) -> ConnectSchema | None:
     """The Connect schema of an Avro schema (parsed JSON), None for that of schemaless values.
 
-    `version` is the registry's; `connect.version` overrides it. Raises SchemaError for what Connect cannot hold; that includes
-    recursive types, which have no finite Connect schema.
+    `version` is the registry's; `connect.version` overrides it. Raises SchemaError for what Connect cannot hold.
     """
     found = read_types(avro)
     return None if is_anything(found) else _FromAvro(options).schema(found, version=version)
 
 
 class _FromAvro:
-    """Maps types under options; knows the records around the type at hand, to find recursion."""
+    """Maps types under options; knows the records around the type at hand, to find recursion.
+
+    A record that contains itself is written out where it comes first; from then on a recursion stands for it.
+    """
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
         self._around: list[str] = []
+        self._recursions: dict[str, Recursion] = {}
         self._parts = 0
 
     def schema(self, avro: AvroType, *, version: int | None = None, default: Any = ABSENT) -> ConnectSchema:
@@ -427,11 +431,15 @@ class _FromAvro:
 
     def _struct(self, avro: AvroType) -> ConnectSchema:
         name = avro.name or ""
+        parameters: dict[str, str] = {}
+        if self._options.meta_data:
+            docs = {RECORD_DOC: avro.props.get("doc")}
+            docs |= {FIELD_DOC + member.name: member.props.get("doc") for member in avro.fields}
+            parameters = {key: doc for key, doc in docs.items() if isinstance(doc, str)}
         if name in self._around:
-            raise SchemaError(
-                f"The Avro type {name} contains itself. Recursive types are not supported; "
-                "write the topic with a converter that leaves values as they are, or flatten the type."
-            )
+            self._recursions.setdefault(name, Recursion(name))
+        if name in self._recursions:
+            return ConnectSchema(SchemaType.STRUCT, fields=self._recursions[name], parameters=tuple(parameters.items()))
         self._around.append(name)
         fields = [
             Field(
@@ -442,11 +450,8 @@ class _FromAvro:
             for member in avro.fields
         ]
         self._around.pop()
-        parameters: dict[str, str] = {}
-        if self._options.meta_data:
-            docs = {RECORD_DOC: avro.props.get("doc")}
-            docs |= {FIELD_DOC + member.name: member.props.get("doc") for member in avro.fields}
-            parameters = {key: doc for key, doc in docs.items() if isinstance(doc, str)}
+        if name in self._recursions:
+            self._recursions[name].define(fields)
         return ConnectSchema(SchemaType.STRUCT, fields=tuple(fields), parameters=tuple(parameters.items()))
 
     def _union(self, avro: AvroType) -> ConnectSchema:

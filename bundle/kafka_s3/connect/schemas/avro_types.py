@@ -7,7 +7,7 @@ library does it: a name is defined once and referred to from then on.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -58,7 +58,7 @@ class AvroField:
     props: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class AvroType:
     """A type with its references resolved: a recursive type is a cycle. `name` is the full name, `props` all that has no member here."""
 
@@ -229,19 +229,28 @@ def same_binary(writer: Any, target: Any) -> bool:
 
 def same_layout(one: AvroType, other: AvroType) -> bool:
     """Whether two types have the same binary form."""
-    return _same(one, other, set())
+    return _same(one, other, set(), _layout)
 
 
-def _same(one: AvroType, other: AvroType, seen: set[tuple[int, int]]) -> bool:
+def _layout(avro: AvroType) -> Any:
+    return avro.kind, avro.symbols, avro.size
+
+
+def _meaning(avro: AvroType) -> Any:
+    names = [field.name for field in avro.fields]
+    return _layout(avro), avro.name, names, [avro.props.get(key) for key in ("logicalType", "precision", "scale")]
+
+
+def _same(one: AvroType, other: AvroType, seen: set[tuple[int, int]], facts: Callable[[AvroType], Any]) -> bool:
     # A pair that is being compared already counts as the same: only a difference elsewhere can tell recursive types apart.
     pair = (id(one), id(other))
     if pair in seen:
         return True
     seen.add(pair)
-    if (one.kind, one.symbols, one.size) != (other.kind, other.symbols, other.size):
+    if facts(one) != facts(other):
         return False
     parts, others = _parts(one), _parts(other)
-    return len(parts) == len(others) and all(_same(a, b, seen) for a, b in zip(parts, others, strict=True))
+    return len(parts) == len(others) and all(_same(a, b, seen, facts) for a, b in zip(parts, others, strict=True))
 
 
 def _fills_nulls(avro: AvroType, seen: set[int]) -> bool:
@@ -258,7 +267,10 @@ def _parts(avro: AvroType) -> list[AvroType]:
 
 
 def document(avro: AvroType) -> Any:
-    """The schema as JSON. Raises SchemaError where two different types have one name."""
+    """Return the schema as JSON. Raises SchemaError if two different types have one name.
+
+    Types that differ in documentation, defaults and other properties alone count as one, that of the first place, as in the original.
+    """
     return _document(avro, "", {})
 
 
@@ -276,8 +288,11 @@ def _document(avro: AvroType, space: str, defined: dict[str, AvroType]) -> Any:
 def _named(avro: AvroType, full: str, space: str, defined: dict[str, AvroType]) -> Any:
     own_space, _, name = full.rpartition(".")
     if full in defined:
-        if defined[full] is not avro and defined[full] != avro:
-            raise SchemaError(f"Can't redefine: {full}. Two different types of the schema have this name; rename one.")
+        if not _same(defined[full], avro, set(), _meaning):
+            raise SchemaError(
+                f"Can't redefine: {full}. Two different types of the schema have this name. Rename one, or, of Protobuf, set "
+                "enhanced.protobuf.schema.support=true of the converter, which names messages with their packages."
+            )
         return name if own_space in ("", space) and name not in PRIMITIVES else full
     defined[full] = avro
     props = dict(avro.props)

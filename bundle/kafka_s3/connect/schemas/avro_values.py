@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from kafka_s3.connect.schemas.avro_types import (
@@ -25,8 +25,8 @@ from kafka_s3.connect.schemas.avro_types import (
     read_types,
     same_layout,
 )
-from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType, inner_schema
-from kafka_s3.connect.schemas.expansion import Allowance, entry_width, width
+from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, Recursion, SchemaError, SchemaType, inner_schema
+from kafka_s3.connect.schemas.expansion import Allowance, entry_width, recursion_width, width
 from kafka_s3.connect.schemas.json_form import BOUNDS, decimal_from, default_value, scale_of, unscaled_bytes
 
 
@@ -306,6 +306,8 @@ def reader_of(avro: AvroType, schema: ConnectSchema) -> Reader:
     wrapped = nullable(avro)
     if wrapped is not None:
         return _nullable_reader(reader_of(wrapped, schema), null_first=avro.branches[0].kind == "null")
+    if isinstance(schema.fields, Recursion):
+        return _recursion_reader(avro, schema)
     match avro.kind:
         case "record":
             return _record_reader(avro, schema)
@@ -324,6 +326,19 @@ def reader_of(avro: AvroType, schema: ConnectSchema) -> Reader:
             return _enum_reader(avro.symbols)
         case _:
             return _scalar_reader(avro, schema)
+
+
+def _recursion_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
+        data.allowance.spend(1, recursion_width(schema))
+        return _definition_reader(avro, schema)(data, pos)
+
+    return read
+
+
+@lru_cache(maxsize=256)
+def _definition_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
+    return reader_of(avro, schema.unrolled())
 
 
 def _nullable_reader(inner: Reader, *, null_first: bool) -> Reader:
@@ -439,6 +454,8 @@ def writer_of(schema: ConnectSchema, avro: AvroType) -> Writer:
         return _union_writer(schema, avro)
     if schema.optional:
         return _optional_writer(schema, avro)
+    if isinstance(schema.fields, Recursion):
+        return lambda value, out: _definition_writer(schema, avro)(value, out)
     match schema.kind:
         case SchemaType.STRUCT:
             return _record_writer(schema, avro)
@@ -456,6 +473,11 @@ def writer_of(schema: ConnectSchema, avro: AvroType) -> Writer:
             return partial(_floating_writer, packer=FLOAT if schema.kind is SchemaType.FLOAT32 else DOUBLE)
         case _:
             return _integer_writer(schema.kind)
+
+
+@lru_cache(maxsize=256)
+def _definition_writer(schema: ConnectSchema, avro: AvroType) -> Writer:
+    return writer_of(schema.unrolled(), avro)
 
 
 def _optional_writer(schema: ConnectSchema, avro: AvroType) -> Writer:

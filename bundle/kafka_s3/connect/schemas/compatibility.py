@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
-from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
+from kafka_s3.connect.schemas.connect import ConnectSchema, Field, Recursion, SchemaError, SchemaType, in_order
 from kafka_s3.connect.schemas.json_form import BOUNDS, FLOATS, default_value
 
 T = TypeVar("T")
@@ -56,8 +56,18 @@ NO_ACCOUNT: Final = ("connect.record.doc", "connect.record.aliases", "connect.re
 FIELD_DOC: Final = "io.confluent.connect.avro.field.doc."
 
 
-def mismatch(record: ConnectSchema, file: ConnectSchema, *, where: str = "value") -> str | None:
-    """Why values of a record schema cannot be projected to a file schema, with the place; None where they can."""
+def mismatch(
+    record: ConnectSchema, file: ConnectSchema, *, where: str = "value", compared: set[tuple[int, int]] | None = None
+) -> str | None:
+    """Why values of a record schema cannot be projected to a file schema, with the place; None where they can.
+
+    Recursions that are being compared count as fitting: only a difference elsewhere can tell them apart.
+    """
+    compared = set() if compared is None else compared
+    if isinstance(record.fields, Recursion) or isinstance(file.fields, Recursion):
+        if (id(record.fields), id(file.fields)) in compared:
+            return None
+        compared.add((id(record.fields), id(file.fields)))
     if not _promotable(record.kind, file.kind):
         return f"{where}: {record.kind} cannot become {file.kind}"
     if record.name != file.name:
@@ -69,7 +79,7 @@ def mismatch(record: ConnectSchema, file: ConnectSchema, *, where: str = "value"
     for inner, (left, right) in _pairs(record, file, where):
         if left is None and not right.optional and right.default is None:
             return f"{inner}: it is missing, but is required without a default"
-        found = mismatch(left, right, where=inner) if left is not None else None
+        found = mismatch(left, right, where=inner, compared=compared) if left is not None else None
         if found is not None:
             return found
     return None
@@ -118,6 +128,8 @@ def _projection(record: ConnectSchema, file: ConnectSchema, *, where: str) -> Pr
 
 
 def _conversion(record: ConnectSchema, file: ConnectSchema, where: str) -> Project:
+    if isinstance(record.fields, Recursion) or isinstance(file.fields, Recursion):
+        return lambda value: _of_definitions(record, file)(value)
     if file.kind is SchemaType.STRUCT:
         return _of_structs(record, file, where)
     inner = [_projection(left, right, where=path) for path, (left, right) in _pairs(record, file, where) if left]
@@ -130,6 +142,11 @@ def _conversion(record: ConnectSchema, file: ConnectSchema, where: str) -> Proje
     if record.kind in NUMBERS and record.kind is not file.kind:
         return _float32 if file.kind is SchemaType.FLOAT32 else float if file.kind is SchemaType.FLOAT64 else _same
     return _same
+
+
+@lru_cache(maxsize=256)
+def _of_definitions(record: ConnectSchema, file: ConnectSchema) -> Project:
+    return _of_structs(record.unrolled(), file.unrolled(), file.label())
 
 
 def _of_structs(record: ConnectSchema, file: ConnectSchema, where: str) -> Project:
@@ -291,9 +308,12 @@ def unified(left: ConnectSchema, right: ConnectSchema) -> ConnectSchema | None:
 
     Left's fields come first, then those that only right has; a field of one side alone becomes optional unless it has a default.
     Absorbing: a schema that went into a unified one does not change it any more, but for the version, which is the greater one.
+    Types that contain themselves, and differ within, have none.
     """
     if left == right:
         return left
+    if isinstance(left.fields, Recursion) or isinstance(right.fields, Recursion):
+        return replace(left, optional=True) if replace(left, optional=True) == replace(right, optional=True) else None
     kind, parameters, fields = (
         _common(left.kind, right.kind),
         _joined_parameters(left, right),

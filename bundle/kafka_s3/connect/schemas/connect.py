@@ -1,12 +1,13 @@
-"""What is a Kafka Connect schema? The data model of Connect, as the JSON converter writes it in an envelope.
+"""Define Kafka Connect's data model: schemas, as the JSON converter writes them in an envelope.
 
-`schema_document` writes a schema down whole, so that it reads back equal: for open files that another process goes on with.
+A struct may contain itself. Inside of it `Recursion` stands for its fields, so that a schema remains a finite tree. `schema_document`
+writes a schema down whole, so that it reads back equal: for open files that another process goes on with.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
@@ -51,6 +52,46 @@ class Field:
     aliases: tuple[str, ...] = field(default=(), compare=False)
 
 
+class Recursion(Sequence[Field]):
+    """The fields of a struct at a place inside of itself: those of its definition.
+
+    Whoever goes through a schema, and not through a value, stops here. Two are equal if name and definition are; the text of a definition
+    has recursions by their names, which ends both comparison and text.
+    """
+
+    __slots__ = ("_fields", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._fields: tuple[Field, ...] | None = None
+
+    def define(self, fields: Iterable[Field]) -> None:
+        """Set the fields, which hold this object."""
+        self._fields = tuple(fields)
+
+    def _defined(self) -> tuple[Field, ...]:
+        if self._fields is None:
+            raise SchemaError(f"The type {self.name} contains itself in a default, which is not supported.")
+        return self._fields
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._defined()[index]
+
+    def __len__(self) -> int:
+        return len(self._defined())
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Recursion):
+            return self is other
+        return self.name == other.name and self._fields is not None and repr(self._fields) == repr(other._fields)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"Recursion({self.name!r})"
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectSchema:
     """A schema, compared by value. `default` is the JSON form of the default, `parameters` pairs `in_order`."""
@@ -62,7 +103,7 @@ class ConnectSchema:
     doc: str | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     default: str | None = None
-    fields: tuple[Field, ...] = ()
+    fields: Sequence[Field] = ()
     items: ConnectSchema | None = None
     keys: ConnectSchema | None = None
     values: ConnectSchema | None = None
@@ -79,6 +120,10 @@ class ConnectSchema:
         """The schema without its own version number."""
         return replace(self, version=None)
 
+    def unrolled(self) -> ConnectSchema:
+        """Return the schema with the definition's fields in place of a recursion."""
+        return replace(self, fields=tuple(self.fields))
+
     def at_path(self, path: tuple[str, ...]) -> ConnectSchema | None:
         """The schema of a nested member, None where there is no such member."""
         found: ConnectSchema | None = self
@@ -86,6 +131,19 @@ class ConnectSchema:
             member = found.field(name) if found is not None else None
             found = member.schema if member is not None else None
         return found
+
+
+def nested_schemas(schema: ConnectSchema, *, seen: set[int] | None = None) -> Iterator[ConnectSchema]:
+    """Yield a schema and all schemas in it; the definition of a recursion once."""
+    seen = set() if seen is None else seen
+    yield schema
+    if isinstance(schema.fields, Recursion):
+        if id(schema.fields) in seen:
+            return
+        seen.add(id(schema.fields))
+    for inner in (*(member.schema for member in schema.fields), schema.items, schema.keys, schema.values):
+        if inner is not None:
+            yield from nested_schemas(inner, seen=seen)
 
 
 def inner_schema(schema: ConnectSchema | None) -> ConnectSchema:
@@ -143,32 +201,64 @@ INNER: Final = ("items", "keys", "values")
 
 
 def schema_document(schema: ConnectSchema) -> dict[str, Any]:
-    """The schema as JSON takes it."""
+    """Return the schema as JSON takes it; `recursions` are the definitions to which numbers in place of fields refer."""
+    recursions: dict[Recursion, int] = {}
+    document = _document(schema, recursions)
+    definitions: list[Any] = []
+    while len(definitions) < len(recursions):  # definitions may refer to more of them
+        recursion = list(recursions)[len(definitions)]
+        definitions.append([recursion.name, _field_documents(recursion, recursions)])
+    return {**document, "recursions": definitions} if definitions else document
+
+
+def _document(schema: ConnectSchema, recursions: dict[Recursion, int]) -> dict[str, Any]:
     inner = {name: getattr(schema, name) for name in INNER}
+    fields: Any
+    if isinstance(schema.fields, Recursion):
+        fields = recursions.setdefault(schema.fields, len(recursions))
+    else:
+        fields = _field_documents(schema.fields, recursions)
     return {
         "kind": str(schema.kind),
         **{name: getattr(schema, name) for name in PLAIN},
         "parameters": [list(pair) for pair in schema.parameters],
-        "fields": [
-            [field.name, schema_document(field.schema), *([list(field.aliases)] if field.aliases else [])]
-            for field in schema.fields
-        ],
-        **{name: None if found is None else schema_document(found) for name, found in inner.items()},
+        "fields": fields,
+        **{name: None if part is None else _document(part, recursions) for name, part in inner.items()},
     }
 
 
+def _field_documents(fields: Iterable[Field], recursions: dict[Recursion, int]) -> list[Any]:
+    return [
+        [field.name, _document(field.schema, recursions), *([list(field.aliases)] if field.aliases else [])]
+        for field in fields
+    ]
+
+
 def stored_schema(document: Mapping[str, Any]) -> ConnectSchema:
-    """The schema of a document. Raises KeyError, TypeError or ValueError where it is none."""
-    items, keys, values = (None if document[name] is None else stored_schema(document[name]) for name in INNER)
+    """Return the schema of a document. Raises KeyError, TypeError or ValueError if it is none."""
+    definitions = document.get("recursions", [])
+    recursions = {number: Recursion(name) for number, (name, _) in enumerate(definitions)}
+    for number, (_, fields) in enumerate(definitions):
+        recursions[number].define(_stored_fields(fields, recursions))
+    return _stored(document, recursions)
+
+
+def _stored(document: Mapping[str, Any], recursions: Mapping[int, Recursion]) -> ConnectSchema:
+    inner: dict[str, Any] = {
+        name: None if document[name] is None else _stored(document[name], recursions) for name in INNER
+    }
+    fields = document["fields"]
     return ConnectSchema(
         kind=SchemaType(document["kind"]),
         **{name: document[name] for name in PLAIN},
         parameters=tuple((name, value) for name, value in document["parameters"]),
-        fields=tuple(
-            Field(name, stored_schema(schema), tuple(aliases[0]) if aliases else ())
-            for name, schema, *aliases in document["fields"]
-        ),
-        items=items,
-        keys=keys,
-        values=values,
+        fields=recursions[fields] if isinstance(fields, int) else _stored_fields(fields, recursions),
+        **inner,
+    )
+
+
+def _stored_fields(documents: Iterable[Any], recursions: Mapping[int, Recursion]) -> tuple[Field, ...]:
+    return tuple(
+        Field(name, _stored(schema, recursions), tuple(aliases[0]) if aliases else ())
+        for name, schema, *aliases in documents
     )

@@ -1,18 +1,20 @@
 """How many values may a record become? Its bytes are no measure: an item of one byte can be null in two hundred columns.
 
-A value is one entry of a column: about 20 bytes in Arrow, 60 as a Python object. What is counted are the items of arrays and maps, each
-with all values of its type, null or not; a record's own fields are as many as its schema says. Beyond the bound a record is a dead letter.
+A value is one entry of a column: about 20 bytes in Arrow, 60 as a Python object. What is counted are the items of arrays and maps, and
+structs inside of themselves, each with all values of its type, null or not; a record's own fields are as many as its schema says. Beyond
+the bound a record is a dead letter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.connect.schemas.connect import ConnectSchema, Recursion, SchemaError, nested_schemas
 
 ANY_RECORD: Final = 1 << 13
 """The items of any record may be so many values,"""
@@ -26,6 +28,8 @@ AT_ONCE: Final = 1 << 22
 """Values that a batch may become beyond one for each of its bytes. A single record may pass it."""
 MOST_PARTS: Final = 100_000
 """Types in a schema, each counted wherever it is used."""
+MOST_LEVELS: Final = 150
+"""Of structs, lists and maps in each other, if a type contains itself: whatever goes through a value has a stack of 1,000 calls."""
 DEFAULT_BYTES: Final = 4
 """Characters of a default that count as one value."""
 
@@ -53,11 +57,46 @@ def most_values_of_each(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def width(schema: ConnectSchema | None) -> int:
-    """The values that one value of the schema is, with all that is nested in it but items of arrays and maps."""
+    """The values that one value of the schema is, with all that is nested in it but items of arrays and maps, and recursions."""
     if schema is None:
         return 1
     default = len(schema.default or "") // DEFAULT_BYTES
-    return 1 + default + sum(width(field.schema) for field in schema.fields)
+    fields = () if isinstance(schema.fields, Recursion) else schema.fields
+    return 1 + default + sum(width(field.schema) for field in fields)
+
+
+@lru_cache(maxsize=256)
+def recursion_width(schema: ConnectSchema) -> int:
+    """Return the values of a struct inside of itself."""
+    return width(schema.unrolled())
+
+
+def depth_check(schema: ConnectSchema | None) -> Callable[[Any], None]:
+    """Return the function that raises SchemaError for a value of the schema that is nested too deeply."""
+    if schema is None or not any(isinstance(inner.fields, Recursion) for inner in nested_schemas(schema)):
+        return _accept_depth
+    return _check_depth
+
+
+def _accept_depth(value: Any) -> None:
+    """Take any value: types that do not contain themselves are no deeper than their schema."""
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MOST_LEVELS + 1):
+        inner: list[Any] = []
+        for container in level:
+            if isinstance(container, dict):
+                inner += container.values()
+            elif isinstance(container, list | tuple):
+                inner += container
+        if not inner:
+            return
+        level = inner
+    raise SchemaError(
+        f"The value is nested deeper than {MOST_LEVELS} levels of structs, lists and maps, which is not supported."
+    )
 
 
 def entry_width(schema: ConnectSchema) -> int:

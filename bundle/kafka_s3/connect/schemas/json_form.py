@@ -19,8 +19,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType, inner_schema
-from kafka_s3.connect.schemas.expansion import Allowance, spend_items
+from kafka_s3.connect.schemas.connect import (
+    DECIMAL,
+    ConnectSchema,
+    Recursion,
+    SchemaError,
+    SchemaType,
+    inner_schema,
+    nested_schemas,
+)
+from kafka_s3.connect.schemas.expansion import Allowance, recursion_width, spend_items
 
 BOUNDS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
 MARK = secrets.token_hex(16)
@@ -66,6 +74,8 @@ def from_json(
             return _one_of(value, schema, where, allowance)
         case SchemaType.STRUCT:
             members = _expect(value, dict, schema, where)
+            if allowance is not None and isinstance(schema.fields, Recursion):
+                allowance.spend(1, recursion_width(schema))
             return {
                 f.name: from_json(
                     members.get(f.name), f.schema, where=f"{where}.{f.name}", allowance=allowance, rules=rules
@@ -126,6 +136,8 @@ def _pairs(value: Any, schema: ConnectSchema, where: str, *, rules: JsonRules) -
 
 def _one_of(value: Any, schema: ConnectSchema, where: str, allowance: Allowance | None) -> dict[str, Any]:
     reason = ""
+    if allowance is not None and isinstance(schema.fields, Recursion):
+        allowance.spend(1, recursion_width(schema))
     for name, branch in _branches(value, schema):
         try:
             chosen = from_json(value, branch, where=where, allowance=allowance, rules=JsonRules.JSON_SCHEMA)
@@ -267,8 +279,7 @@ def _digits(value: Any) -> str:
 
 def has_decimal(schema: ConnectSchema) -> bool:
     """Whether a schema is a decimal or holds one, so that numbers need all their digits."""
-    inside = [field.schema for field in schema.fields] + [s for s in (schema.items, schema.keys, schema.values) if s]
-    return schema.name == DECIMAL or any(map(has_decimal, inside))
+    return any(inner.name == DECIMAL for inner in nested_schemas(schema))
 
 
 def scale_of(schema: ConnectSchema) -> int:

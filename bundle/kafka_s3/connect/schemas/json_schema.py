@@ -1,8 +1,9 @@
-"""Which Connect schema does a JSON Schema give? The rules of Confluent's JsonSchemaData, generalized names off (SEMANTICS A11).
+"""Translate JSON Schemas to Connect schemas by the rules of Confluent's JsonSchemaData, generalized names off (SEMANTICS A11).
 
-Beyond the original, an object that has no properties but a schema for additional ones is a map, also without `connect.type`; and title,
-description, version and default are kept where a type is beside enum, const or allOf. Not within it: recursive schemas. A `$ref`
-points to a part of its own document, or to another document that was registered with it.
+Beyond the original, an object that has no properties but a schema for additional ones is a map, also without `connect.type`; title,
+description, version and default are kept if a type is beside enum, const or allOf; and a constant without a type is a string, number or
+boolean as its value is, where the original takes each for a string. A `$ref` points to a part of its own document, or to another document
+that was registered with it. One that leads back to an object around it becomes a recursion.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
-from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
+from kafka_s3.connect.schemas.connect import INNER, ConnectSchema, Field, Recursion, SchemaError, SchemaType, in_order
 from kafka_s3.connect.schemas.expansion import check_parts
 from kafka_s3.connect.schemas.json_form import ONE_OF, JsonRules, dumps, from_json, to_json
 from kafka_s3.connect.schemas.registered import Reference
@@ -115,6 +116,9 @@ CONNECT_NUMBERS: Final = {
     "int8": SchemaType.INT8, "int16": SchemaType.INT16, "int32": SchemaType.INT32, "int64": SchemaType.INT64,
     "float32": SchemaType.FLOAT32, "float64": SchemaType.FLOAT64, "bytes": SchemaType.BYTES,
 }  # fmt: skip
+CONSTANTS: Final = {
+    str: SchemaType.STRING, bool: SchemaType.BOOLEAN, int: SchemaType.INT64, float: SchemaType.FLOAT64,
+}  # fmt: skip
 SIGNS: Final = {
     "object": ("properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"),
     "array": ("items", "minItems", "maxItems", "uniqueItems", "contains"),
@@ -150,9 +154,8 @@ def connect_schema_of_json(
     """
     try:
         found, scope = resolver(document, references or {})
-        return _Translation(options, found, open=[id(document)]).schema(
-            document, scope, version=version, where="schema"
-        )
+        translation = _Translation(options, found)
+        return translation.complete(translation.definition(document, scope, version=version, where="schema"))
     except RecursionError:
         raise SchemaError("The JSON Schema is nested too deeply. Flatten it.") from None
 
@@ -170,12 +173,56 @@ def parsed_references(references: Iterable[Reference]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Translation:
-    """One run over a document; `open` are the references that lead to the current part."""
+    """One run over a document; `open` are the definitions around the current part, by the `id` of their nodes.
+
+    `recursions` stand for the definitions that references have led back to, by the same `id`. `definitions` are the schemas of these, by
+    the `id` of the recursion; `complete` names the structs at recursions, which are not known before.
+    """
 
     options: JsonSchemaOptions
     resolver: Resolver
     open: list[int] = field(default_factory=list)
+    recursions: dict[int, Recursion] = field(default_factory=dict)
+    definitions: dict[int, ConnectSchema] = field(default_factory=dict)
     parts: int = 0
+
+    def definition(self, node: Any, scope: Scope, *, version: int | None, where: str) -> ConnectSchema:
+        """Return the schema of the document or of what a reference means; a recursion if that is around the reference."""
+        if id(node) in self.open:
+            self.recursions.setdefault(id(node), Recursion(where))
+        if id(node) in self.recursions:
+            return ConnectSchema(SchemaType.STRUCT, fields=self.recursions[id(node)])
+        self.open.append(id(node))
+        try:
+            schema = self.schema(node, scope, version=version, where=where)
+        finally:
+            self.open.pop()
+        if id(node) in self.recursions:
+            if schema.kind is not SchemaType.STRUCT:
+                raise SchemaError(
+                    f"{self.recursions[id(node)].name}: $ref leads back to {where} with no object in between, which has no Connect schema. "
+                    "Put the recursion into a property of an object, or take ByteArrayConverter for this topic."
+                )
+            self.definitions[id(self.recursions[id(node)])] = schema
+        return schema
+
+    def complete(self, schema: ConnectSchema) -> ConnectSchema:
+        """Return the schema whose recursions have the names and the fields of their definitions."""
+        for recursion in self.recursions.values():
+            recursion.define(self._completed(self.definitions[id(recursion)]).fields)
+        return self._completed(schema) if self.definitions else schema
+
+    def _completed(self, schema: ConnectSchema) -> ConnectSchema:
+        if isinstance(schema.fields, Recursion):
+            definition = self.definitions[id(schema.fields)]
+            optional = schema.optional or definition.optional
+            return replace(definition, fields=schema.fields, optional=optional, version=None)
+        inner: dict[str, Any] = {name: getattr(schema, name) for name in INNER}
+        completed: dict[str, Any] = {
+            name: None if part is None else self._completed(part) for name, part in inner.items()
+        }
+        fields = tuple(replace(member, schema=self._completed(member.schema)) for member in schema.fields)
+        return replace(schema, fields=fields, **completed)
 
     def schema(self, node: Any, scope: Scope, *, version: int | None = None, where: str) -> ConnectSchema:
         """The schema of one part of the document."""
@@ -199,17 +246,13 @@ class _Translation:
         check_parts(self.parts)
 
     def _referred(self, node: Any, scope: Scope, *, version: int | None, where: str) -> ConnectSchema:
-        target, inside = self.resolver.resolve(node["$ref"], scope)
-        if id(target) in self.open:
-            raise SchemaError(
-                f"{where}: $ref {node['$ref']} leads back to itself; recursive JSON Schemas have no columns. "
-                "Remove the recursion, or read the topic with the JSON converter and schemas.enable=false."
-            )
-        self.open.append(id(target))
-        try:
-            return self.schema(target, inside, version=version, where=where)
-        finally:
-            self.open.pop()
+        reference, passed = node["$ref"], list[int]()
+        while isinstance(node, dict) and "$ref" in node:
+            node, scope = self.resolver.resolve(node["$ref"], scope)
+            if id(node) in passed:
+                raise SchemaError(f"{where}: $ref {reference} leads back to itself, and to no schema.")
+            passed.append(id(node))
+        return self.definition(node, scope, version=version, where=where)
 
     def _union(self, node: Any, parts: Any, scope: Scope, *, version: int | None, where: str) -> ConnectSchema:
         if not isinstance(parts, list) or not parts:
@@ -238,6 +281,8 @@ class _Translation:
             return self._all_of(node["allOf"], scope, version=version, where=where)
         if "enum" in node and kind in (None, "string"):
             return ConnectSchema(SchemaType.STRING, parameters=_symbols(node["enum"], where))
+        if kind is None and "const" in node and type(node["const"]) in CONSTANTS:
+            return ConnectSchema(CONSTANTS[type(node["const"])])
         if not isinstance(kind, str) or kind not in TYPES:
             given = f"type {json.dumps(kind)[:80]} is unknown" if "type" in node else "it names no type"
             raise SchemaError(f"{where}: {given}. Name one of: {', '.join(TYPES)}.")
@@ -254,7 +299,7 @@ class _Translation:
         for part in parts:
             if isinstance(part, dict) and not any(name in merged for name in ("oneOf", "anyOf", "$ref")):
                 merged |= part
-        if not any(name in merged for name in rank) and _type_of(merged) is None:
+        if not any(name in merged for name in (*rank, "const")) and _type_of(merged) is None:
             raise SchemaError(f"{where}: allOf names no type. Give one of its members a type.")
         return self.schema(merged, scope, version=version, where=where)
 

@@ -8,6 +8,9 @@ keyword `optional`; with `wrapper.for.nullables` alone the same without the keyw
 
 Null: unset messages, unset fields with the keyword `optional`, and oneofs without a branch. Other unset fields have their default.
 
+A message type that contains itself, such as `google.protobuf.Struct`, is written out where it comes first; from then on a recursion stands
+for it.
+
 Wrappers (`google.protobuf.StringValue`...): structs with the field `value`, as any message; with `wrapper.for.nullables` optional
 primitives. Unsigned 64-bit numbers above 2^63 become negative, as in Java; unsigned 32-bit ones become int64.
 """
@@ -32,6 +35,7 @@ from kafka_s3.connect.schemas.connect import (
     TIMESTAMP,
     ConnectSchema,
     Field,
+    Recursion,
     SchemaError,
     SchemaType,
     in_order,
@@ -228,7 +232,7 @@ class ProtobufOptions:
 def translation(descriptor: Descriptor, *, options: ProtobufOptions, version: int | None) -> ProtobufMapping:
     """The schema of a message type, with `version`, and what reads its messages into the forms of `connect.schemas.json_form`.
 
-    Raises SchemaError for types that Connect cannot hold: recursive ones, and groups. Reading raises ValueError where a value has
+    Raises SchemaError for types that Connect cannot hold: groups, and too deep ones. Reading raises ValueError where a value has
     no Connect form: a date that does not exist, text that is not UTF-8.
     """
     if options.wrapper_for_raw_primitives and descriptor.full_name in WRAPPERS:
@@ -245,13 +249,22 @@ class _Translator:
         self._options = options
         self._done: dict[str, ProtobufMapping] = {}
         self._open: list[str] = []
+        self._recursions: dict[str, Recursion] = {}
 
     def message(self, descriptor: Descriptor) -> ProtobufMapping:
         name = descriptor.full_name
+        if name in self._open:
+            self._recursions.setdefault(name, Recursion(name))
+        if name in self._recursions:
+            schema = ConnectSchema(SchemaType.STRUCT, name=self._name(descriptor), fields=self._recursions[name])
+            return ProtobufMapping(schema, lambda message: self._done[name].read(message))
         if name in self._done:
             return self._done[name]
-        if name in self._open or len(self._open) >= DEEPEST:
-            raise SchemaError(_endless([*self._open, name]))
+        if len(self._open) >= DEEPEST:
+            raise SchemaError(
+                f"The Protobuf type {self._open[0]} nests messages more than {DEEPEST} levels deep. "
+                "Take the converter ByteArrayConverter for this topic, or a message type without that field."
+            )
         self._open.append(name)
         keywords = _Keywords(descriptor)
         members: list[tuple[Field, Callable[[Present], Any]]] = []
@@ -261,8 +274,10 @@ class _Translator:
         for field in descriptor.fields:
             if field.containing_oneof is None or keywords.synthetic(field.containing_oneof):
                 made = self._field(field, nullable=keywords.optional(field))
-                members.append((Field(field.name, made.schema), self._getter(field, made.read, keywords)))
+                members.append((Field(field.name, made.schema), self._getter(field, made, keywords)))
         self._open.pop()
+        if name in self._recursions:
+            self._recursions[name].define(field for field, _ in members)
         schema = ConnectSchema(
             SchemaType.STRUCT, name=self._name(descriptor), fields=tuple(field for field, _ in members)
         )
@@ -324,14 +339,16 @@ class _Translator:
         schema = ConnectSchema(SchemaType.MAP, optional=True, name=name, keys=keys.schema, values=values.schema)
         return ProtobufMapping(schema, _map_reader(field, keys, values.read))
 
-    def _getter(self, field: FieldDescriptor, read: Read, keywords: _Keywords) -> Callable[[Present], Any]:
-        number = field.number
+    def _getter(self, field: FieldDescriptor, made: ProtobufMapping, keywords: _Keywords) -> Callable[[Present], Any]:
+        number, read = field.number, made.read
         if field.is_repeated:
             return lambda present: read(present[number]) if number in present else []
         single = field.type == FieldDescriptor.TYPE_MESSAGE
         tracked = keywords.proto3(field) or (self._options.optional_for_proto2 and keywords.optional(field))
         nullable = tracked or (single and not self._options.default_messages)
         if nullable and not self._options.generate_struct_for_nulls:
+            return _if_present(number, read)
+        if isinstance(made.schema.fields, Recursion):  # defaults would have no end
             return _if_present(number, read)
         default = message_factory.GetMessageClass(message_of(field))() if single else field.default_value
         return lambda present: read(present.get(number, default))
@@ -355,14 +372,6 @@ class _Keywords:
     def optional(self, field: FieldDescriptor) -> bool:
         single = not (field.is_repeated or field.is_required) and field.containing_oneof is None
         return self.proto3(field) or (self._proto2 and single)
-
-
-def _endless(path: list[str]) -> str:
-    remedy = "Take the converter ByteArrayConverter for this topic, or a message type without that field."
-    if path.index(path[-1]) == len(path) - 1:
-        return f"The Protobuf type {path[0]} nests messages more than {DEEPEST} levels deep. {remedy}"
-    circle = " -> ".join(path[path.index(path[-1]) :])
-    return f"The Protobuf type {path[0]} is recursive ({circle}), so it has no finite schema. {remedy}"
 
 
 def _is_map(field: FieldDescriptor) -> bool:

@@ -23,7 +23,7 @@ from kafka_s3.connect.naming.state_terms import DELETED
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, StructColumns
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
-from kafka_s3.connect.schemas.connect import DECIMAL, TIMESTAMP, ConnectSchema, Field, SchemaType
+from kafka_s3.connect.schemas.connect import DECIMAL, TIMESTAMP, ConnectSchema, Field, Recursion, SchemaType
 from kafka_s3.connect.schemas.json_form import default_value, dumps, to_json
 from kafka_s3.connect.transforms.record import (
     ILLEGAL,
@@ -508,6 +508,10 @@ class Flatten:
             own = default_value(field.schema)
             if own is None and default is not None:
                 own = field_value(default, field.name, field.schema, defaults=True)
+            if isinstance(field.schema.fields, Recursion):
+                raise Refused(
+                    f"Flatten transformation does not support types that contain themselves (for field {name})."
+                )
             if field.schema.kind is SchemaType.STRUCT:
                 yield from self._fields(field.schema, name, optional=looser, default=own)
             elif field.schema.kind is SchemaType.MAP:

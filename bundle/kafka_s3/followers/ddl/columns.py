@@ -95,7 +95,10 @@ def _avro(head: bytes, key: str) -> FoundColumns:
         raise NoTable(f"The header of {key} cannot be read as Avro's: {error}. Was the object written over?") from error
     if schema is None or schema.kind is not SchemaType.STRUCT:
         raise NoTable(f"{key} holds no records with fields, so there are no columns. Read it as it is.")
-    arrow = pa.schema([arrow_field(one.name, one.schema) for one in schema.fields])
+    try:
+        arrow = pa.schema([arrow_field(one.name, one.schema) for one in schema.fields])
+    except SchemaError as error:
+        raise NoTable(f"The records of {key} have no columns that a table could have: {error}") from error
     return FoundColumns(file_columns(arrow), text)
 
 

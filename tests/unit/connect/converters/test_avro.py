@@ -523,13 +523,6 @@ def test_values_that_are_no_records_are_read_one_by_one(avro: Any) -> None:
     check(avro, payloads, decoder(avro).decode_payloads(pa.array(payloads, pa.binary())))
 
 
-def test_a_recursive_schema_is_refused_when_the_decoder_is_made() -> None:
-    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-
-    with pytest.raises(SchemaError, match="contains itself"):
-        decoder(node)
-
-
 def program(*fields: tuple[str, Any], names: frozenset[str] | None = None) -> Program:
     avro = {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields]}
     schema = connect_schema_of_avro(avro, options=AvroOptions())

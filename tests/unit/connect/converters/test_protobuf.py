@@ -255,21 +255,6 @@ def test_structs_for_nulls_are_generated_on_demand() -> None:
     assert read(descriptor, b"", generate_struct_for_nulls=True) == {"n": {"a": 0}}
 
 
-@pytest.mark.parametrize(
-    ("body", "circle"),
-    [
-        ("message M { M next = 1; }", r"shop\.M -> shop\.M\)"),
-        (
-            "message M { A a = 1; } message A { repeated B b = 1; } message B { map<string, A> m = 1; }",
-            r"A -> .*B -> .*A\)",
-        ),
-    ],
-)
-def test_recursive_messages_are_refused_with_the_circle(body: str, circle: str) -> None:
-    with pytest.raises(SchemaError, match=circle):
-        schema_of(proto3(body))
-
-
 def test_messages_nested_deeper_than_protobuf_parses_are_refused() -> None:
     chain = "".join(f"message M{n} {{ M{n + 1} m = 1; }}" for n in range(150))
     with pytest.raises(SchemaError, match="more than 100 levels deep"):

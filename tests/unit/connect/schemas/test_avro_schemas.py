@@ -223,11 +223,30 @@ def test_a_named_type_is_defined_once_and_then_referred_to() -> None:
     assert c == {"type": "array", "items": "org.one.Inner"}
 
 
-def test_two_different_types_of_one_name_are_refused() -> None:
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"field": "x", "type": "string"},
+        {"field": "y", "type": "int32"},
+        {"field": "x", "type": "int32", "name": "org.apache.kafka.connect.data.Date", "version": 1},
+    ],
+)
+def test_two_different_types_of_one_name_are_refused_with_the_ways_out(member: dict[str, Any]) -> None:
     one = struct({"field": "x", "type": "int32"}, name="S", field="a")
-    other = struct({"field": "x", "type": "string"}, name="S", field="b")
-    with pytest.raises(SchemaError, match="Can't redefine: S"):
+    other = struct(member, name="S", field="b")
+    with pytest.raises(
+        SchemaError, match=r"Can't redefine: S\..*Rename one, or.*enhanced.protobuf.schema.support=true"
+    ):
         out(struct(one, other, name="Outer"))
+
+
+def test_one_type_with_parameters_of_each_field_is_defined_once_as_in_the_original() -> None:
+    member = {"field": "x", "type": "int32", "optional": True}
+    one, other = (struct(member, name="S", field=name, optional=True, parameters={"tag": name}) for name in ("a", "b"))
+    found = out(struct(one, other, name="Outer"))
+    (_, first), second = (field["type"] for field in found["fields"])
+    assert (first["name"], first["connect.parameters"]) == ("S", {"tag": "a"})
+    assert second == ["null", "S"]
 
 
 def test_a_name_without_namespace_inside_one_says_so() -> None:
@@ -489,12 +508,6 @@ def test_union_branches_that_differ_only_in_namespace_need_enhanced_support() ->
 def test_broken_schemas_are_refused_with_the_reason(avro: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         connect_schema_of_avro(avro, options=SINK)
-
-
-def test_recursive_types_are_refused_by_name() -> None:
-    tree = record({"name": "left", "type": ["null", "Tree"]}, name="Tree", namespace="org")
-    with pytest.raises(SchemaError, match=r"org\.Tree contains itself. Recursive types are not supported"):
-        into(tree)
 
 
 def test_a_type_that_is_used_twice_is_not_recursive() -> None:
