@@ -31,6 +31,7 @@ from argparse import Namespace
 
 from kafka_s3.connect.config.settings import masking
 from kafka_s3.model.files import Reason
+from kafka_s3.model.protocols import join_observers
 from kafka_s3.ops.jobs import configurations, job_parser, job_settings, leave, outcome
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
 from kafka_s3.run.spark.process import process_of
@@ -49,7 +50,7 @@ def main(given: Namespace) -> int:
     # the cluster's own session of Spark, a local one where there is none; SIGTERM ends each sink after its commit
     with process_of(sinks, available_now=given.available_now, close=close, states=states_on_spark) as process:
         # a thread and a driver for each; one that fails stops alone
-        return process.run_all(sinks, LogObserver())
+        return process.run_all(sinks, join_observers(LogObserver()))
 
 
 if __name__ == "__main__":

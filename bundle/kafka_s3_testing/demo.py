@@ -211,7 +211,7 @@ def _start(
     services.s3.create_bucket(settings.text("s3.bucket.name"))
     observer = ProgressObserver(bar)
     sink_session = stack.enter_context(open_session(settings, observer=observer, clock_ms=now_ms))
-    return _RunningSink(path, settings, observer, made(settings, sink_session.heartbeat), sink_session.channel)
+    return _RunningSink(path, settings, observer, made(settings, sink_session.observer), sink_session.channel)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
 from kafka_s3.model.files import Reason
-from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.process import SharedSession
 from kafka_s3.run.wiring.running import open_session, run_until_drained
@@ -40,10 +39,10 @@ def show_states(out: Console, config: Mapping[str, str], shared: SharedSession, 
     brokers.create_topic(STATUS_TOPIC, partitions=PARTITIONS, config={"retention.ms": "-1"})
     spark.sql("CREATE SCHEMA IF NOT EXISTS shop")
     with (
-        open_session(settings, observer=Observer(), clock_ms=now_ms) as session,
+        open_session(settings, clock_ms=now_ms) as session,
         Live(_table({}, {}), console=out, auto_refresh=False) as live,
     ):
-        sink = sink_on_spark(settings, spark, observer=session.heartbeat, store=session.store, states=states_on_spark)
+        sink = sink_on_spark(settings, spark, observer=session.observer, store=session.store, states=states_on_spark)
         records = status_records(CHANGES)
         for _ in range(CHANGES // PORTION):
             if stop.is_set():

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from kafka_s3.engine.log.fold import checkpoint_json
-from kafka_s3.model.protocols import Observer
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3_testing.faults import FaultyStore
@@ -45,7 +44,7 @@ def test_a_round_of_very_many_topic_partitions(topic_partitions: int) -> None:
         {"flush.size": str(RECORDS), "topics": None, "topics.regex": "topic-.*", "tasks.max": "1000"}
     )
     before = resident_mib()
-    sink = build_sink(settings, kafka, source=kafka, store=store, clock_ms=lambda: START_MS, observer=Observer())
+    sink = build_sink(settings, kafka, source=kafka, store=store, clock_ms=lambda: START_MS)
     opened = cpu(sink.open)
     first, quiet = cpu(sink.poll_and_commit), cpu(sink.poll_and_commit)
     idle_mib = resident_mib() - before

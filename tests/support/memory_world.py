@@ -16,7 +16,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Observer
+from kafka_s3.model.protocols import join_observers
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.memory import MemoryStore
@@ -77,12 +77,17 @@ class World:
             self._made = self.settings, make_pipeline(self.settings)
         return self._made[1]
 
-    def start(self, plan: Sequence[Fault] = (), observer: Observer | None = None) -> Sink:
+    def start(self, plan: Sequence[Fault] = (), observer: object = None) -> Sink:
         store = FaultyStore(self.store, plan)
         self.calls = store.calls
         self.kafka.store = store
         self.sink = build_sink(
-            self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now, observer=observer
+            self.settings,
+            self.kafka,
+            source=self.kafka,
+            store=store,
+            clock_ms=lambda: self.now,
+            observer=join_observers(observer),
         )
         self.sink.open()
         return self.sink

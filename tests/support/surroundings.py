@@ -18,7 +18,7 @@ from tests.support.configurations import BASE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.model.protocols import Observer
+    from kafka_s3.model.protocols import join_observers
     from kafka_s3_testing.services.kafka import EmbeddedKafka
     from kafka_s3_testing.services.s3 import EmbeddedS3
 
@@ -48,23 +48,21 @@ class Surroundings:
             "store.url": self.s3.endpoint_url,
         }
 
-    def sink(
-        self, config: dict[str, str], *, observer: Observer | None = None, read_timeout_s: float | None = None
-    ) -> Sink:
+    def sink(self, config: dict[str, str], *, observer: object = None, read_timeout_s: float | None = None) -> Sink:
         """The real sink of a configuration, not opened yet; its driver waits so long for an answer of S3."""
         from kafka_s3.run.spark.launch import sink_on_spark
 
         settings = resolved(validate(config).usable())
         options = store_options(settings)
         store = None if read_timeout_s is None else S3Store(replace(options, read_timeout_s=read_timeout_s))
-        return sink_on_spark(settings, self.spark, observer=observer, store=store)
+        return sink_on_spark(settings, self.spark, observer=join_observers(observer), store=store)
 
     def drain(
         self,
         config: dict[str, str],
         *,
         close: Reason | None = Reason.FLUSH_NOW,
-        observer: Observer | None = None,
+        observer: object = None,
         read_timeout_s: float | None = None,
     ) -> Sink:
         """Runs a sink until it has worked off what is there; with `close=None` the open tail stays open."""

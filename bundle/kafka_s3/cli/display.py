@@ -17,7 +17,6 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from kafka_s3.model.protocols import Observer
 from kafka_s3.model.text import printable
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def progress_bar(console: Console) -> Progress:
 
 
 @dataclass
-class ProgressObserver(Observer):
+class ProgressObserver:
     """A line of `bar` over the records that were there at the start: records per second, files, lag, time that remains.
 
     `rate` is that of the records within the rounds: what comes before and between them is no part of it.
@@ -183,6 +182,8 @@ class ProgressObserver(Observer):
     def warned(self, text: str) -> None:
         """Shown above the bar."""
         show_line(self.bar.console, ("trying again:", "yellow"), f" {text}")
+
+    follower_warned = warned
 
     def recovered(self, after_ms: int) -> None:
         """Shown above the bar."""

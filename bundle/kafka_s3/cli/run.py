@@ -16,7 +16,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
-from kafka_s3.model.protocols import Observer
+from kafka_s3.model.protocols import join_observers
 from kafka_s3.ops.jobs import configurations
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.run.spark.session import begun_jvm
@@ -71,7 +71,7 @@ def run(
             known, available_now=available_now, close=close, cores=cores, jvm=jvm, states=_states(known)
         )
         with starting as process, _observer(shown) as observer:
-            code = process.run_all(known, observer)
+            code = process.run_all(known, join_observers(observer))
     raise typer.Exit(code)
 
 
@@ -84,7 +84,7 @@ def _states(sinks: Sequence[Settings]) -> MakeStates | None:
     return states_on_spark
 
 
-def _observer(progress: bool) -> AbstractContextManager[Observer]:
+def _observer(progress: bool) -> AbstractContextManager[ProgressObserver | LogObserver]:
     return ProgressObserver(progress_bar(console(stderr=True))) if progress else nullcontext(LogObserver())
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, cast
 
 from kafka_s3.model.files import DataFile, DeadLetterCount, Role, Totals
 from kafka_s3.model.offsets import LogEnd, TopicPartition
@@ -113,72 +113,63 @@ class TopicBacklog:
     unread: int = 0
 
 
-class Observer:
-    """Is notified of what the loop does. This one passes it on to `inner`, if there is one.
-
-    Others override what they want to know of.
-    """
-
-    inner: Observer | None = None
+class Observer(Protocol):
+    """Events of the loop."""
 
     def preparing(self, step: str) -> None:
-        """What is done before the sink works, and takes its time: `connecting to Kafka at ...`."""
-        if self.inner is not None:
-            self.inner.preparing(step)
+        """The sink does something that takes its time, before it works: `connecting to Kafka at ...`."""
 
     def started(self, start: Start) -> None:
         """The log is claimed and the topics are known."""
-        if self.inner is not None:
-            self.inner.started(start)
 
     def polled(self, backlog: Callable[[], Mapping[str, TopicBacklog]]) -> None:
-        """After a poll of the brokers or a commit; `backlog` gives what of each topic is not in objects now."""
-        if self.inner is not None:
-            self.inner.polled(backlog)
+        """The brokers were polled, or a commit was made; `backlog` returns what of each topic is not in objects now."""
 
     def reading(self, records: int, wanted: int) -> None:
-        """Within a round: about so many of its records are read."""
-        if self.inner is not None:
-            self.inner.reading(records, wanted)
+        """About so many of a round's records are read."""
 
     def round_done(self, done: RoundSummary) -> None:
         """A round was committed, published and followed."""
-        if self.inner is not None:
-            self.inner.round_done(done)
 
     def rewritten(self, done: RewriteSummary) -> None:
         """Objects took the place of others, or originals were deleted, and the log says so."""
-        if self.inner is not None:
-            self.inner.rewritten(done)
 
     def states_kept(self, topics: Mapping[str, StateProgress]) -> None:
-        """State tables were looked after, by this sink; some may wait for their time."""
-        if self.inner is not None:
-            self.inner.states_kept(topics)
+        """State tables of the sink were brought up to date; some may wait for their time."""
 
     def warned(self, text: str) -> None:
         """Something failed that the sink tries again."""
-        if self.inner is not None:
-            self.inner.warned(text)
 
     def follower_warned(self, text: str) -> None:
-        """What follows the log fails, or leaves something out; the sink itself is at work. Who does not tell the two apart is `warned`."""
-        self.warned(text)
+        """What follows the log fails, or leaves something out; the sink itself is at work."""
 
     def recovered(self, after_ms: int) -> None:
         """What kept the sink from its work is over; it lasted so long."""
-        if self.inner is not None:
-            self.inner.recovered(after_ms)
 
     def stopped(self) -> None:
         """The sink has stopped because it was asked to, or was done."""
-        if self.inner is not None:
-            self.inner.stopped()
 
     def decided(self, choice: str, reason: str) -> None:
         """A choice that the configuration leaves open was made, for this run: `kafka.reader=tasks`, and why."""
-        if self.inner is not None:
-            self.inner.decided(choice, reason)
+
+
+def join_observers(*watchers: object) -> Observer:
+    """Return an observer that tells each event to those watchers that have a method for it."""
+    return cast(Observer, _Joined(watchers))
+
+
+@dataclass(frozen=True)
+class _Joined:
+    watchers: tuple[object, ...]
+
+    def __getattr__(self, event: str) -> Callable[..., None]:
+        handlers = [handler for one in self.watchers if (handler := getattr(one, event, None)) is not None]
+
+        def notify(*facts: object) -> None:
+            for handler in handlers:
+                handler(*facts)
+
+        return notify
 
 
 @dataclass(frozen=True, slots=True)

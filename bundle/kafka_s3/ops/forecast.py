@@ -117,8 +117,8 @@ def _by_rule(rules: Mapping[str, Value], pace: Pace) -> Closings:
         return Closings(times, {mark: times * count_files(mark_ms, aligned=True)}, mark_ms, shared=True)
     if mark_ms == math.inf and timer is Reason.FLUSH_SIZE and length_ms < math.inf:
         full, left_ms = divmod(length_ms, timer_ms)  # records of a new directory are counted from its first one on
-        files = DAY_MS / length_ms * pace.directories * (full + (left_ms * per_ms >= 1))
-        return Closings(DAY_MS / length_ms * full, {timer: files}, 2 * timer_ms)
+        count = DAY_MS / length_ms * pace.directories * (full + (left_ms * per_ms >= 1))
+        return Closings(DAY_MS / length_ms * full, {timer: count}, 2 * timer_ms)
     if mark_ms == math.inf:
         times = DAY_MS / timer_ms
         return Closings(times, {timer: times * count_files(timer_ms, aligned=False)}, timer_ms)
@@ -225,7 +225,7 @@ def forecast(settings: Settings, paces: Collection[Pace]) -> Forecast:
     by_pace = [(pace, closings(rules, pace)) for pace in paces]
     reasons = Counter[str]()
     for _, closed in by_pace:
-        reasons.update({str(reason): files for reason, files in closed.files.items()})  # type: ignore[call-arg]
+        reasons.update({str(reason): files for reason, files in closed.files.items()})
     files = sum(reasons.values())
     written = [pace.per_second * pace.written_share * DAY_MS / 1000 if closed.times else 0 for pace, closed in by_pace]
     objects = sum(sum(closed.files.values()) * pace.objects for pace, closed in by_pace)

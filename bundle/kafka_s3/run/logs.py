@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kafka_s3.model.errors import RecordError, SinkError
-from kafka_s3.model.protocols import Observer, RewriteSummary, RoundSummary, Start
+from kafka_s3.model.protocols import RewriteSummary, RoundSummary, Start
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import RateLimiter
 
@@ -117,7 +117,7 @@ def logged_as_json(error: Exception) -> bool:
     return True
 
 
-class LogObserver(Observer):
+class LogObserver:
     """Logs what the loop does. `clock` gives seconds that never go back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -173,6 +173,8 @@ class LogObserver(Observer):
     def warned(self, text: str) -> None:
         """One line per failure that is tried again."""
         logger.warning("trying again", extra={"facts": {"reason": text}})
+
+    follower_warned = warned
 
     def recovered(self, after_ms: int) -> None:
         """One line when it is over."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Event
 
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.clients import brokers_of
 from kafka_s3.run.wiring.running import open_session, run_until_stopped
@@ -21,10 +20,10 @@ from tests.support.direct_sink import OwnProcess
 
 def main(path: Path) -> None:
     settings = resolved(validate(json.loads(path.read_text())).usable())
-    with open_session(settings, observer=Observer(), clock_ms=now_ms) as session:
+    with open_session(settings, clock_ms=now_ms) as session:
         sink = build_sink(
             settings, brokers_of(settings), source=OwnProcess(settings, session.store), store=session.store,
-            clock_ms=now_ms, observer=session.heartbeat,
+            clock_ms=now_ms, observer=session.observer,
         )  # fmt: skip
         run_until_stopped(sink, settings, Event(), channel=session.channel)
 

@@ -18,7 +18,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import SinkError
-from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.metrics.sink_metrics import INSTRUMENTS
 from kafka_s3.run.spark.launch import sink_on_spark
@@ -84,10 +83,10 @@ def metered(here: Surroundings, topic: str, **options: str) -> Iterator[Metered]
     here.spark.sql("CREATE SCHEMA IF NOT EXISTS metered")
     with (
         metering([settings]) as meters,
-        open_session(settings, observer=Observer(), clock_ms=now_ms, meters=meters) as sink_session,
+        open_session(settings, clock_ms=now_ms, meters=meters) as sink_session,
     ):
         sink = sink_on_spark(
-            settings, here.spark, observer=sink_session.heartbeat, store=sink_session.store, states=states_on_spark
+            settings, here.spark, observer=sink_session.observer, store=sink_session.store, states=states_on_spark
         )
         run_until_drained(sink, settings, Event(), channel=sink_session.channel)
         yield Metered(topic, port)

@@ -227,6 +227,6 @@ def run_with_heartbeat(here: Surroundings, config: dict[str, str]) -> Sink:
     """Works off what is there as `kafka-s3 run` does, on the Spark of this process."""
     settings = resolved(validate(config).usable())
     with open_session(settings, observer=LogObserver(), clock_ms=now_ms) as sink_session:
-        sink = sink_on_spark(settings, here.spark, observer=sink_session.heartbeat)
+        sink = sink_on_spark(settings, here.spark, observer=sink_session.observer)
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=Reason.FLUSH_NOW)
     return sink

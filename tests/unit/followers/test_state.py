@@ -30,7 +30,7 @@ from kafka_s3.followers.state import (
 )
 from kafka_s3.model.errors import ConfigError, StorageError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Observer
+from kafka_s3.model.protocols import join_observers
 from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.reach import unreached
 from kafka_s3.ops.erasure.subjects import subjects_of
@@ -61,9 +61,9 @@ class StateWorld(World):
         self.tables = MemoryStates(self.log)
         self.model = StateModel(by_time=self.settings.text("state.order.by") == "at")
         self.warnings: list[str] = []
-        self.start_again(Observer())
+        self.start_again()
 
-    def start_again(self, observer: Observer) -> None:
+    def start_again(self, observer: object = None) -> None:
         """The next driver."""
         self.sink = build_sink(
             self.settings,
@@ -71,7 +71,7 @@ class StateWorld(World):
             source=self.kafka,
             store=self.store,
             clock_ms=lambda: self.now,
-            observer=observer,
+            observer=join_observers(observer),
             states=self.tables,
         )
         self.sink.open()
@@ -451,7 +451,7 @@ def test_a_table_in_trouble_does_not_stop_the_sink_and_follows_when_it_can(error
 
 def test_how_far_tables_are_and_since_when_they_lack_an_entry_are_metrics() -> None:
     world = running({"state.interval.ms": "60000"})
-    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: world.now)
+    metrics = SinkMetrics("orders", clock_ms=lambda: world.now)
     world.start_again(metrics)
 
     def gauges() -> dict[str, float]:

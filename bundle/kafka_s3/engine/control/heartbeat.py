@@ -26,7 +26,7 @@ from kafka_s3.model.errors import Fenced, LogDamaged, ObjectMissing, SinkError, 
 from kafka_s3.model.files import DataFile, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import start_daemon
-from kafka_s3.model.protocols import Observer, RoundSummary, Start, TopicBacklog
+from kafka_s3.model.protocols import RoundSummary, Start, TopicBacklog
 from kafka_s3.model.timing import age
 from kafka_s3.store.store import ObjectStore
 
@@ -334,8 +334,8 @@ def may_replace(existing: Heartbeat | None, own: Heartbeat, now_ms: int) -> bool
     return not existing.alive(now_ms) and existing.started_ms <= own.started_ms
 
 
-class HeartbeatWriter(Observer):
-    """The heartbeat of this process: an observer of the loop that passes everything on. Thread-safe."""
+class HeartbeatWriter:
+    """The heartbeat of this process, which events of the loop keep up to date. Thread-safe."""
 
     def __init__(
         self,
@@ -345,7 +345,6 @@ class HeartbeatWriter(Observer):
         interval_ms: int,
         clock_ms: Callable[[], int],
         mask: Callable[[str], str] = str,
-        inner: Observer | None = None,
         limits: Limits = DEFAULT_LIMITS,
         claimed: Callable[[Heartbeat], None] = lambda _: None,
         judge: Callable[[Heartbeat], StateSince | None] = lambda _: None,
@@ -354,7 +353,7 @@ class HeartbeatWriter(Observer):
         the sink is by a heartbeat, so that it can be kept.
         """
         self._store, self._paths, self._clock_ms, self._mask = store, paths, clock_ms, mask
-        self.inner, self._claimed, self._judge, self._epoch = inner, claimed, judge, 0
+        self._claimed, self._judge, self._epoch = claimed, judge, 0
         self._meter = CatchUpMeter()
         self._before: Heartbeat | None = None
         self._lock = Lock()
@@ -386,14 +385,12 @@ class HeartbeatWriter(Observer):
                 waited, now_ms = sum(before.lag.values()), start.polled_ms or self._clock_ms()
                 self._meter.started(now_ms, start.backlog, before_ms=before.looked_ms, before=waited)
         self._update(epoch=start.epoch, version=start.version, totals=start.totals, **about)
-        super().started(start)
 
     def polled(self, backlog: Callable[[], Mapping[str, TopicBacklog]]) -> None:
         """How much waits to be read, and so by when it will be."""
-        found = backlog()
+        unread = sum(one.unread for one in backlog().values())
         with self._lock:
-            self._meter.seen(self._clock_ms(), sum(one.unread for one in found.values()))
-        super().polled(lambda: found)
+            self._meter.seen(self._clock_ms(), unread)
 
     def round_done(self, done: RoundSummary) -> None:
         """A round was committed; regular heartbeats carry it."""
@@ -404,21 +401,17 @@ class HeartbeatWriter(Observer):
             self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.polled_ms)
             self._now = replace(self._now, open_states=done.open_states, open_state_bytes=done.open_state_bytes)
             self._count(done)
-        super().round_done(done)
 
     def warned(self, text: str) -> None:
         """Something failed and is tried again."""
         with self._lock:
             self._warnings += 1
             self._now = replace(self._now, troubled=True, warning=self._shortened(text), warned_ms=self._clock_ms())
-        super().warned(text)
 
     def follower_warned(self, text: str) -> None:
         """The last warning; the sink's own work, and what it knows of its lag, are not touched by it."""
         with self._lock:
             self._now = replace(self._now, warning=self._shortened(text), warned_ms=self._clock_ms())
-        if self.inner is not None:
-            self.inner.follower_warned(text)
 
     def worked(
         self,
@@ -467,7 +460,6 @@ class HeartbeatWriter(Observer):
     def stopped(self) -> None:
         """The run is over as it should be."""
         self._update(phase=Phase.STOPPED)
-        super().stopped()
 
     # ------------------------------------------------------------ the thread writes
 

@@ -25,7 +25,7 @@ from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.model.errors import CommitError, Fenced, KafkaUnavailable, OffsetsLost, SinkError, StorageError
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
-from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, Source
+from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, Source, join_observers
 from kafka_s3.model.tasks import Assignment, Delivery, reports_of
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
@@ -75,7 +75,7 @@ class Committer:
     log: CommitLog
     remake: Remake
     followers: Followers = field(default_factory=Followers)
-    observer: Observer = field(default_factory=Observer)
+    observer: Observer = field(default_factory=join_observers)
     phases: PhaseTimes = field(default_factory=PhaseTimes)
     on_waiting: OnWaiting = _raise
     _begun: tuple[CommitEntry, Done] | None = None

@@ -15,7 +15,7 @@ from typing import Final, Protocol, runtime_checkable
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import Defect, Fenced, SinkError, reason_of
-from kafka_s3.model.protocols import Observer
+from kafka_s3.model.protocols import Observer, join_observers
 from kafka_s3.model.timing import iso_time
 
 REST: Final = 9
@@ -77,7 +77,7 @@ class Followers:
     """The followers of one sink. `group` mirrors positions as group offsets, once a round where something was committed since."""
 
     all: Sequence[Follower] = ()
-    observer: Observer = field(default_factory=Observer)
+    observer: Observer = field(default_factory=join_observers)
     group: Follower | None = None
     _behind: set[str] = field(default_factory=set)
     _failed: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from typing import Final
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.files import Reason, Role, counted
-from kafka_s3.model.protocols import Observer, RewriteSummary, RoundSummary, StateProgress, TopicBacklog
+from kafka_s3.model.protocols import RewriteSummary, RoundSummary, StateProgress, TopicBacklog
 from kafka_s3.model.timing import Durations, Requests, took
 
 
@@ -195,11 +195,11 @@ Labels = tuple[str, ...]
 WRITTEN, DEAD, SKIPPED = RESULTS = ("written", "dead_letter", "skipped")
 
 
-class SinkMetrics(Observer):
+class SinkMetrics:
     """The numbers of one sink. Thread-safe: the loop counts, and exporters read."""
 
-    def __init__(self, sink: str, *, inner: Observer, clock_ms: Callable[[], int]) -> None:
-        self._sink, self.inner, self._clock_ms = sink, inner, clock_ms
+    def __init__(self, sink: str, *, clock_ms: Callable[[], int]) -> None:
+        self._sink, self._clock_ms = sink, clock_ms
         self._lock = Lock()
         self._counts: dict[tuple[Instrument, Labels], float] = {}
         self._durations: dict[tuple[Instrument, Labels], Durations] = {}
@@ -243,32 +243,29 @@ class SinkMetrics(Observer):
             for topic in now.keys() - self._waiting.keys():
                 self._begin(topic)
             self._waiting = now
-        super().polled(backlog)
 
     def round_done(self, done: RoundSummary) -> None:
         """Counts what was committed."""
         with self._lock:
             self._count_round(done)
             self._count_requests(done.requests)
-        super().round_done(done)
 
     def rewritten(self, done: RewriteSummary) -> None:
         """Counted."""
         with self._lock:
             self._count_rewrite(done)
-        super().rewritten(done)
 
     def states_kept(self, topics: Mapping[str, StateProgress]) -> None:
         """How far they are now."""
         with self._lock:
             self._states = topics
-        super().states_kept(topics)
 
     def warned(self, text: str) -> None:
         """Counted."""
         with self._lock:
             self._add(WARNINGS, 1)
-        super().warned(text)
+
+    follower_warned = warned
 
     # ------------------------------------------------------------ counting, under the lock
 

@@ -40,7 +40,7 @@ from kafka_s3.model.errors import (
 )
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.process import run_in_daemon, start_daemon
-from kafka_s3.model.protocols import Brokers, Observer
+from kafka_s3.model.protocols import Brokers, Observer, join_observers
 from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.failures import SHOWN, SPARK_ERRORS
@@ -408,7 +408,7 @@ def sink_on_spark(
 
     `states` makes what keeps state tables, for a sink that has some; it needs a session that lasts, as a catalog does.
     """
-    properties, watching = consumer_properties(settings), observer or Observer()
+    properties, watching = consumer_properties(settings), observer or join_observers()
     brokers = KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=properties)
 
     def engine_on(session: SparkSession) -> SparkEngine:

@@ -24,7 +24,7 @@ from kafka_s3.engine.control.heartbeat import Heartbeat
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, reason_of
 from kafka_s3.model.files import Reason
 from kafka_s3.model.process import run_in_thread
-from kafka_s3.model.protocols import Observer
+from kafka_s3.model.protocols import Observer, join_observers
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogObserver, name_in_logs
 from kafka_s3.run.spark.session import (
@@ -243,7 +243,7 @@ class Process:
         Of one alone the `observer` is called. Raises what ends it.
         """
         if len(sinks) > 1:
-            return exit_code(run_side_by_side(sinks, lambda one: self.run(one, LogObserver())))
+            return exit_code(run_side_by_side(sinks, lambda one: self.run(one, join_observers(LogObserver()))))
         self.run(sinks[0], observer)
         return 0
 
@@ -259,7 +259,7 @@ class Process:
             observer.preparing("starting Spark")
             spark, channel = self._session_for(settings), sink_session.channel
             sink = sink_on_spark(
-                settings, spark, observer=sink_session.heartbeat, store=sink_session.store, states=self.states
+                settings, spark, observer=sink_session.observer, store=sink_session.store, states=self.states
             )
             try:
                 if self.available_now:

@@ -23,7 +23,7 @@ from kafka_s3.engine.loop.runner import UNATTENDED, run_available_now, run_conti
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import EngineDied, SinkError, reason_of
 from kafka_s3.model.files import Reason
-from kafka_s3.model.protocols import Observer
+from kafka_s3.model.protocols import Observer, join_observers
 from kafka_s3.run.metrics.exporters import send_otlp, serve_prometheus
 from kafka_s3.run.metrics.sink_metrics import Sample, SinkMetrics, memory_samples
 from kafka_s3.run.wiring.bucket import store_options
@@ -36,11 +36,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SinkSession:
-    """A sink's process as others see and reach it: `heartbeat` observes its loop, `channel` has what is asked of it.
+    """A sink's process as others see and reach it: `heartbeat` says how it is, `channel` has what is asked of it.
 
-    `store` is the bucket, whose requests are counted.
+    `observer` is for the loop. `store` is the bucket, whose requests are counted.
     """
 
+    observer: Observer
     heartbeat: HeartbeatWriter
     channel: ControlChannel
     store: S3Store
@@ -48,10 +49,10 @@ class SinkSession:
 
 @contextmanager
 def open_session(
-    settings: Settings, *, observer: Observer, clock_ms: Callable[[], int], meters: Metering | None = None
+    settings: Settings, *, observer: object = None, clock_ms: Callable[[], int], meters: Metering | None = None
 ) -> Iterator[SinkSession]:
     """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop does, `observer` is notified of it."""
-    metrics = None if meters is None else meters.sink(settings, observer, clock_ms)
+    metrics = None if meters is None else meters.sink(settings, clock_ms)
     store, paths = S3Store(store_options(settings)), state_paths(settings)
     interval = settings.number("heartbeat.interval.ms")
     writer = HeartbeatWriter(
@@ -60,7 +61,6 @@ def open_session(
         interval_ms=interval,
         clock_ms=clock_ms,
         mask=masking(settings),
-        inner=observer if metrics is None else metrics,
         limits=health_limits(settings),
         claimed=lambda beat: note_settings(
             store, paths, noted_settings(settings, epoch=beat.epoch, at_ms=beat.beat_ms)
@@ -71,7 +71,8 @@ def open_session(
         metrics.attach(lambda: writer.current, store.requests.taken)
     with beating(writer) as heartbeat:
         channel = ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms)
-        yield SinkSession(heartbeat, channel, store)
+        yield SinkSession(join_observers(heartbeat, metrics, observer), heartbeat, channel, store)
+        join_observers(observer).stopped()
 
 
 def health_limits(settings: Settings) -> Limits:
@@ -167,9 +168,9 @@ class Metering:
 
     _sinks: list[SinkMetrics] = field(default_factory=list)
 
-    def sink(self, settings: Settings, observer: Observer, clock_ms: Callable[[], int]) -> SinkMetrics:
-        """An observer that counts what the sink does, and passes it on."""
-        one = SinkMetrics(settings.name, inner=observer, clock_ms=clock_ms)
+    def sink(self, settings: Settings, clock_ms: Callable[[], int]) -> SinkMetrics:
+        """Return what counts the events of a sink."""
+        one = SinkMetrics(settings.name, clock_ms=clock_ms)
         self._sinks.append(one)
         return one
 

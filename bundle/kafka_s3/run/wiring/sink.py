@@ -19,7 +19,7 @@ from kafka_s3.engine.loop.topics import Resume
 from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.followers.dead_letter_source import Guard, remake_from_letters, unguarded
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.protocols import Brokers, Observer, Source
+from kafka_s3.model.protocols import Brokers, Observer, Source, join_observers
 from kafka_s3.model.timing import Backoff
 from kafka_s3.objects.block_gzip_form import position_in_bucket
 from kafka_s3.run.wiring.followers import Surroundings, compactor_of, followed_by_tables, followers_of, group_offsets
@@ -58,7 +58,7 @@ def build_sink(
 
     `background` reads beside the loop what fails, and a backlog, in as many tasks as there are `slots`.
     """
-    observer = observer or Observer()
+    observer = observer or join_observers()
     tables = _tables(settings, store, observer)
 
     def look() -> None:

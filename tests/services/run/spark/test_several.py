@@ -12,6 +12,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.heartbeat import Phase, read_heartbeat
 from kafka_s3.model.errors import Fenced, RecordError
+from kafka_s3.model.protocols import join_observers
 from kafka_s3.run.logs import LogObserver
 from kafka_s3.run.spark.process import FailedSink, Process, SharedSession, exit_code, run_side_by_side
 from kafka_s3.run.wiring.bucket import store_options
@@ -49,7 +50,11 @@ def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
     with shown() as lines, metering(sinks) as meters:
         session = SharedSession(lambda: here.spark, sinks=len(sinks))
         shared = Process(session, stop, meters, available_now=False, close=None)
-        work = Thread(target=lambda: failed.extend(run_side_by_side(sinks, lambda one: shared.run(one, LogObserver()))))
+        work = Thread(
+            target=lambda: failed.extend(
+                run_side_by_side(sinks, lambda one: shared.run(one, join_observers(LogObserver())))
+            )
+        )
         work.start()
         eventually(lambda: phase(sinks[2]) is Phase.FAILED, what=lines.getvalue)
         produce(here.servers, good, [Given(document(n=n)) for n in range(2, 4)])
@@ -95,7 +100,7 @@ def test_sinks_of_a_process_that_hang_are_fenced_or_read_huge_records_cost_the_o
             shared = Process(SharedSession(lambda: here.spark, sinks=4), stop, None, available_now=False, close=None)
             work = Thread(
                 target=lambda: failed.extend(
-                    run_side_by_side([*by_name.values()], lambda one: shared.run(one, LogObserver()))
+                    run_side_by_side([*by_name.values()], lambda one: shared.run(one, join_observers(LogObserver())))
                 )
             )
             work.start()

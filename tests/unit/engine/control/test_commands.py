@@ -31,6 +31,7 @@ from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import join_observers
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.run.wiring.bucket import stored_config
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -65,7 +66,7 @@ class Attended:
             source=self,
             store=world.store,
             clock_ms=self.clock,
-            observer=self.heartbeat_writer,
+            observer=join_observers(self.heartbeat_writer),
         )
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:

@@ -11,7 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_s3.engine.control.catch_up import CatchUp
 from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, Phase
-from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import Requests, took
 from kafka_s3.run.metrics.exporters import prometheus_registry
 from kafka_s3.run.metrics.sink_metrics import Sample, SinkMetrics, memory_samples
@@ -27,7 +26,7 @@ HOURLY = {
 
 def metered(world: World) -> SinkMetrics:
     """The numbers of the world's sink, which is opened."""
-    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: world.now)
+    metrics = SinkMetrics("orders", clock_ms=lambda: world.now)
     world.start(observer=metrics)
     return metrics
 
@@ -124,7 +123,7 @@ def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -
 
 
 def test_requests_of_driver_and_tasks_are_one_histogram() -> None:
-    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: 0)
+    metrics = SinkMetrics("orders", clock_ms=lambda: 0)
     sent = [Requests({"put_object": took(0.02).plus(took(0.5))}, {"put_object": 1}, again=1)]
     metrics.attach(
         lambda: Heartbeat("orders", "run", "host", 1, "0", 0, 1000, phase=Phase.PAUSED, delay=Delay(1500, 4000)),
@@ -163,7 +162,7 @@ def test_a_report_brings_the_requests_of_its_task() -> None:
 
 
 def test_a_table_that_does_not_follow_is_a_problem_in_the_metrics() -> None:
-    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: 10_000)
+    metrics = SinkMetrics("orders", clock_ms=lambda: 10_000)
     beat = Heartbeat("orders", "run", "host", 1, "0", 0, 1000, behind=("the state of orders does not follow",))
     metrics.attach(lambda: beat, Requests)
     assert read(metrics)["kafka_s3_problems{}"] == 1
@@ -179,7 +178,7 @@ def test_a_table_that_does_not_follow_is_a_problem_in_the_metrics() -> None:
     ],
 )
 def test_how_long_a_sink_needs_to_catch_up_is_a_metric(catch_up: CatchUp | None, seconds: float | None) -> None:
-    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: 10_000)
+    metrics = SinkMetrics("orders", clock_ms=lambda: 10_000)
     metrics.attach(lambda: Heartbeat("orders", "run", "host", 1, "0", 0, 1000, catch_up=catch_up), Requests)
     found = read(metrics)
     assert found.get("kafka_s3_catch_up_seconds{}") == seconds
