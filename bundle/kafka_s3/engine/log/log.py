@@ -294,7 +294,7 @@ class CommitLog:
             raise
         for file in gone:  # where another driver sent parts into an upload, it is still there
             self.store.abort_upload(file.upload.key, file.upload.id)
-        return gaps_of_lost(entry, made.lost)
+        return gaps_of_lost(entry, made.lost, self.state.incarnations)
 
     def _recounted(self, entry: CommitEntry, made: Sequence[DataFile]) -> Sequence[DataFile]:
         """The files to complete; where their bytes are others than before, the entry, and the last one, say so from now on."""
