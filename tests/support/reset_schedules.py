@@ -137,7 +137,7 @@ class Schedule:
         sink.open()
 
     def play(self, events: int = 0) -> None:
-        often = [self.records] * 6 + [self.cycle] * 5 + [self.cut] * 2 + [self.compact, self.erase, self.end_reads] * 2
+        often = [self.records] * 6 + [self.cycle] * 5 + [self.cut] * 2 + [self.compact, self.erase, self.erase, self.end_reads] * 2
         rare = [self.flush, self.recreate, self.move, self.restart, self.die, self.pass_time, self.look, self.merge]
         for _ in range(events or self.draw.randint(10, 35)):
             self.happen(self.draw.choice([*often, *rare]))
@@ -245,7 +245,7 @@ class Schedule:
         """`kafka-s3 forget` beside the sink, of a record that Kafka has or had."""
         if not self.numbers:
             return
-        number = self.draw.randint(1, self.numbers)
+        number = self.draw.choice(sorted(self.there()) or [self.numbers])
         subjects = subjects_of(None, f"n = {number}", None)
         world = self.world
         work = Forgetting(
@@ -378,9 +378,11 @@ class Schedule:
 
     def buried(self) -> Iterator[int]:
         store, paths = self.world.store, self.world.log().paths
-        chosen = LetterSelection(states=frozenset({LetterState.OPEN}))
-        for filed in letters(read_ledger(store, paths), store, selection=chosen, missing=print):
-            yield int((filed.letter.value or b"").split()[1])
+        for filed in letters(read_ledger(store, paths), store, selection=LetterSelection(), missing=print):
+            if filed.state is LetterState.ERASED:
+                assert filed.letter.value is None
+            if filed.state is LetterState.OPEN:
+                yield int((filed.letter.value or b"").split()[1])
 
     def judge_snapshots(self, erased: set[int]) -> None:
         """What was read once is read again, but for what was erased since; or it is said why it cannot be."""
