@@ -141,7 +141,8 @@ class _Stretch:
     def _without_others(self, entry: CommitEntry) -> CommitEntry:
         self._deleted.update(entry.deleted)
         if entry.kind is EntryKind.REWRITE:
-            swaps = tuple(swap for swap in entry.swaps if self._named.keys() >= set(swap.keys))
+            own = self._named.keys() - self._written_over.keys()
+            swaps = tuple(swap for swap in entry.swaps if own >= set(swap.keys))
             for swap in entry.swaps:
                 if swap not in swaps:
                     self._merged.update({key: entry.version for key in swap.keys if key in self._named})

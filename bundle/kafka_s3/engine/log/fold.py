@@ -441,7 +441,9 @@ def _replace_live(
     if originals or event.file.key not in live:
         until = originals[0].until if event.file.role is Role.DEAD_LETTER and originals else None
         added = replace(LiveObject.of(event.file, event, lacking), until=until)
-        lacks = _reach(originals) > _reach([added])
+        lacks = _reach(originals) > _reach([added]) or any(
+            part.lacks_rows for one in originals for part in one.by_slice
+        )
         parts = tuple(replace(part, lacks_rows=lacks) for part in added.parts)
         _add_live(live, own, replace(added, lacks_rows=lacks, parts=parts))
     own.add(event.file.key)

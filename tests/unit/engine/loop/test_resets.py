@@ -72,9 +72,7 @@ def recreate(world: World, *numbers: int) -> None:
 def forget(world: World, number: int) -> None:
     """Erases the record of a number beside the sink."""
     subjects, store = subjects_of(None, f"n = {number}", None), world.store
-    work = Forgetting(
-        world.settings, store, subjects, lambda: world.now, lambda text: None, MemoryCluster(world.kafka)
-    )
+    work = Forgetting(world.settings, store, subjects, lambda: world.now, lambda text: None, MemoryCluster(world.kafka))
     for request in work.requests(work.search()):
         ask_for_rewrite(store, work.log.paths, request)
     written(world)
@@ -250,5 +248,7 @@ def test_the_schedules_do_reset() -> None:
         schedule = Schedule(seed)
         schedule.play()
         happened.update(schedule.happened)
-        happened.update({"erased": len(schedule.erased), "swaps": sum(len(one.swaps) for one in schedule.world.entries())})
+        happened.update(
+            {"erased": len(schedule.erased), "swaps": sum(len(one.swaps) for one in schedule.world.entries())}
+        )
     assert min(happened[name] for name in ("cut", "recreate", "move", "die", "erased", "swaps")) > 3
