@@ -39,8 +39,8 @@ from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.run.wiring.state import state_merger
 from kafka_s3.spark import KafkaS3, SinkLocation
-from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, failure, raising
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Fault, FaultyStore, Moment, Verb, failure, raising
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE as STATE_FOLDER
 from tests.support.configurations import TOLERANT
 from tests.support.deaths import Died

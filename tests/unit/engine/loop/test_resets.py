@@ -18,8 +18,8 @@ from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.restore.files import logged_files
-from kafka_s3.store.faults import Moment
-from kafka_s3.testing.services.memory import MemoryRecord
+from kafka_s3_testing.faults import Moment
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import ORDERS, START_MS, World, rows
 from tests.support.reset_schedules import GRACE_MS, Schedule
