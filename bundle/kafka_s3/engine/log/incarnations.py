@@ -39,7 +39,7 @@ class Reset:
 
     @property
     def goes_back(self) -> bool:
-        """Whether another incarnation begins at `frontier`."""
+        """Return whether another incarnation begins at `frontier`."""
         return self.recreated or (self.before is not None and self.frontier < self.before)
 
     def supersedes(self, until: int) -> bool:
