@@ -355,7 +355,8 @@ def test_of_an_object_of_several_partitions_each_row_has_its_own_partition_offse
     every = [(p, n, f"k{p}-{n}".encode(), 3) for p in range(3) for n in range(4)]
     assert seen() == every
     write_positions(world.log(), world.kafka, {partitions[1]: 2})
-    assert seen() == [one for one in every if one[:2] not in ((1, 2), (1, 3))]
+    first = 0 if form else 2  # a Parquet object is not divided
+    assert seen() == [one for one in every if one[0] != 1 or one[1] < first]
     world.start()
     look_for_requests(world, GRACE_MS)
     assert [one[:3] for one in seen()] == [one[:3] for one in every]

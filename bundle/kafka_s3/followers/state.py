@@ -10,7 +10,8 @@
 
 Whoever dies in between, or is overtaken, repeats what changes nothing. A table that is not there, or whose note is about another one, is
 rebuilt from the whole log; and so is one some of whose records were erased meanwhile, for what is left of their keys is in older entries
-alone. While it is, the note says so, and nothing else is merged.
+alone; and one whose topic has offsets of another incarnation since, because these do not come after those before. While it is, the note
+says so, and nothing else is merged.
 """
 
 from __future__ import annotations
@@ -301,7 +302,9 @@ class StateMerger:
                     "the rows replaced: kafka-s3 state rebuild."
                 )
             return self.rebuild(topic, log)
-        self._check(note, topic, log)
+        self._check(note)
+        if self._was_reset(note, topic, log, head):
+            return self.rebuild(topic, log)
         if head <= note.position:
             return Advance(topic, note.position, 0)
         alone = self._own.pop(topic, None) == note
@@ -431,12 +434,18 @@ class StateMerger:
             )
         return now
 
-    def _check(self, note: StateNote, topic: str, log: CommitLog) -> None:
+    def _check(self, note: StateNote) -> None:
         if note.rules != self.rules.text:
             raise TableRefused(f"{note.name} was made with {note.rules}; now it is {self.rules.text}. {REBUILD}")
+
+    def _was_reset(self, note: StateNote, topic: str, log: CommitLog, head: int) -> bool:
+        """Return whether offsets of a topic began another incarnation since its table was merged: their order is no order of time then.
+
+        A checkpoint of an earlier version does not know that; the topic's id still shows that a topic was created again.
+        """
         known = log.state.topic_ids.get(topic, "")
-        if note.topic_id and known and note.topic_id != known:
-            raise TableRefused(f"Topic {topic} was deleted and made again, and its offsets start again. {REBUILD}")
+        recreated = bool(note.topic_id and known and note.topic_id != known)
+        return recreated or note.position < log.state.incarnations.latest_of(topic) <= head
 
     def _check_keys(self, changes: Changes) -> None:
         if changes.left_out:

@@ -13,20 +13,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kafka_s3.engine.control.heartbeat import read_heartbeat
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.engine.log.fold import LogState, live_objects
+from kafka_s3.engine.log.entry import BY_HAND, CommitEntry, EntryKind, Progress
+from kafka_s3.engine.log.fold import LogState, live_objects, undivided
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.remade import Remade, Remake
-from kafka_s3.engine.loop.committer import Committer, beyond_recovery, files_text
+from kafka_s3.engine.loop.committer import Committer, beyond_recovery, files_text, is_counted
 from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
 from kafka_s3.model.timing import age
 
 CAUSE: Final = "position"
-BY_HAND: Final = " by hand"
 
 
 class DriverAtWork(CommitError):
@@ -194,7 +193,7 @@ def _check_no_heartbeat(log: CommitLog, now_ms: int) -> None:
 def written_ago(log: CommitLog, *, now_ms: int, within_ms: int) -> int | None:
     """How many ms ago a driver that may be at work wrote the log; None: not within `within_ms`, or its heartbeat says that it has ended."""
     last = log.last
-    if last is None or last.driver.endswith(BY_HAND):
+    if last is None or last.by_hand:
         return None
     age_ms = max(now_ms - int(datetime.fromisoformat(last.committed_at).timestamp() * 1000), 0)
     if age_ms >= within_ms:
@@ -219,58 +218,68 @@ def write_positions(
     topics = brokers.describe(sorted({tp.topic for tp in positions}))
     _check_source(log.load(), cluster, topics, sink=log.paths.sink)
     targets = {tp: p if isinstance(p, int) else p.frontier for tp, p in positions.items()}
-    committer = Committer(log, remake_of_move(targets, brokers))
+    committer = Committer(log, remake_of_move(targets, brokers, log))
     committer.claim(cluster)
     state = log.state
     if check is not None:
         check(state)
-    moves = moves_to(state, targets)
+    moves = moves_to(state, targets | _undivided(log, targets, brokers))
     if not moves:
         return None
-    if state.rewritten:
-        _check_not_among_sorted_rows(log, moves)
     given = {tp: p for tp, p in positions.items() if isinstance(p, Progress)}
     wanted = {m.topic_partition: given.get(m.topic_partition, m.progress) for m in moves}
+    cuts, ends = _cuts_of(wanted, state, brokers), brokers.ends(wanted)
     entry = log.new_entry(
         EntryKind.POSITION,
-        progress=_of_todays_logs(wanted, state, brokers),
+        progress={
+            tp: replace(one, recorded=one.recorded.before(cuts.get(tp, one.recorded.until))).within(ends.get(tp))
+            for tp, one in wanted.items()
+        },
         gaps=tuple(move.gap for move in moves if move.gap is not None),
         topic_ids={topic.name: topic.id for topic in topics.values() if not state.topic_ids.get(topic.name)},
+        cuts={tp: cut for tp, cut in cuts.items() if state.erased.get(tp, OffsetSet()).until > cut},
     )
     entry = replace(entry, driver=entry.driver + BY_HAND)
     committer.commit(entry)
     return entry
 
 
-def _check_not_among_sorted_rows(log: CommitLog, moves: Iterable[Move]) -> None:
-    """Raises ConfigError where a position would go back into an object that does not say which of its rows come before it."""
-    back = {m.topic_partition: m.position for m in moves if m.before is not None and m.position < m.before.frontier}
-    for one in live_objects(log.entries()).values() if back else ():
-        file, position = one.file, back.get(one.file.topic_partition)
-        if file.sorted_by and position is not None and file.first_offset < position <= file.last_offset:
-            rule = f"is among the records of {file.key}, whose rows are sorted by {file.sorted_by}: it does not say which come before."
+def _undivided(log: CommitLog, targets: Mapping[TopicPartition, int], brokers: Brokers) -> dict[TopicPartition, int]:
+    """Return the positions of moves back, so that no object is divided that cannot be.
+
+    Raises ConfigError for a position among the rows of an object that does not say which of them come before it, if Kafka does not have its
+    first record any more.
+    """
+    before = log.state.frontier
+    back = {tp: at for tp, at in targets.items() if at < before.get(tp, at)}
+    if not back:
+        return {}
+    found = undivided(log.entries(), back, brokers.starts(back))
+    inside = [one for one in live_objects(log.entries()).values() for one in one.by_slice if one.file.sorted_by]
+    for one in inside if log.state.rewritten else ():
+        file, position = one.file, found.get(one.file.topic_partition)
+        if position is not None and file.first_offset < position <= file.last_offset:
+            rule = (
+                f"is among the records of {file.key}, whose rows are sorted by {file.sorted_by}: it does not say which come before, and "
+                f"Kafka has its first record, {file.first_offset}, no more."
+            )
             raise _wrong(
                 f"position of {file.topic_partition}",
                 str(position),
                 rule,
-                f"Take {file.first_offset}, where it begins.",
+                f"Take {file.last_offset + 1}, where the next object begins.",
             )
+    return found
 
 
-def _of_todays_logs(
-    wanted: Mapping[TopicPartition, Progress], state: LogState, brokers: Brokers
-) -> dict[TopicPartition, Progress]:
-    """The positions with the leader epochs of the logs as they are now. Dead letters of records that were cut off stay recorded no more."""
+def _cuts_of(wanted: Mapping[TopicPartition, Progress], state: LogState, brokers: Brokers) -> dict[TopicPartition, int]:
+    """Return from where on logs hold other records than dead letters and erased offsets that are known."""
     known = {
-        tp: LogEnd(progress.recorded.until, state.progress[tp].leader_epoch)
-        for tp, progress in wanted.items()
-        if progress.recorded.ranges and state.progress[tp].leader_epoch is not None
-    }
-    cut, ends = brokers.cut_before(known), brokers.ends(wanted)
-    return {
-        tp: replace(one, recorded=one.recorded.before(cut.get(tp, one.recorded.until))).within(ends.get(tp))
+        tp: LogEnd(max(one.recorded.until, state.erased.get(tp, OffsetSet()).until), state.progress[tp].leader_epoch)
         for tp, one in wanted.items()
+        if tp in state.progress and state.progress[tp].leader_epoch is not None
     }
+    return dict(brokers.cut_before({tp: end for tp, end in known.items() if end.offset}))
 
 
 def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *, sink: str) -> None:
@@ -283,7 +292,7 @@ def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *,
             )
 
 
-def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Remake:
+def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers, log: CommitLog) -> Remake:
     """What a move does about files of the last entry whose uploads are gone: it cannot read records, and passes over what it may.
 
     That are files from which the sink goes on at the latest, since their records are read again, and those whose records Kafka has no more,
@@ -291,9 +300,10 @@ def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers) -> R
     """
 
     def remake(entry: CommitEntry, gone: list[DataFile]) -> Remade:
-        kept = [file for file in gone if any(_is_kept(one, targets) for one in file.by_slice)]
+        counted = [file for file in gone if is_counted(file, entry.version, log.state.incarnations)]
+        kept = [file for file in counted if any(_is_kept(one, targets) for one in file.by_slice)]
         elsewhere = entry.kind in (EntryKind.REPLAY, EntryKind.REWRITE)  # their records are not only in Kafka
-        lost = [] if elsewhere else beyond_recovery(kept, brokers)
+        lost = [] if elsewhere else beyond_recovery(entry, kept, brokers, log.state)
         owed = [file for file in kept if file not in lost]
         if owed:
             raise CommitError(

@@ -28,7 +28,7 @@ from kafka_s3.engine.log.dead_letters import (
     letters,
     read_ledger,
 )
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.entry import BY_HAND, CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.engine.log.remade import Remade
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -42,7 +42,6 @@ from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnav
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, counted
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport, reports_of
-from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import guard_of
 from kafka_s3.store.memory import MemoryStore

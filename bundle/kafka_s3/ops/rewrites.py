@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.commands import CommandRequest, ask_look
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.entry import BY_HAND, CommitEntry, EntryKind
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import RequestState, judge_request
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.rewrites import Rewrites
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TableError
 from kafka_s3.model.files import DataFile
-from kafka_s3.ops.positions import BY_HAND, DriverAtWork, check_idle
+from kafka_s3.ops.positions import DriverAtWork, check_idle
 from kafka_s3.run.wiring.followers import compactor_of, followed_by_tables, tables_without_spark
 
 WAIT_S: Final = 300.0

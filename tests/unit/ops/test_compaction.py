@@ -399,9 +399,18 @@ def test_a_lost_upload_of_sorted_rows_is_made_again_sorted() -> None:
 def test_a_position_does_not_go_back_among_sorted_rows_but_to_where_their_object_begins() -> None:
     world = sortable()
     sorted_compaction(world, "who.name")
-    with pytest.raises(ConfigError, match="Take 0, where it begins"):
+    entry = write_positions(world.log(), world.kafka, {ORDERS: 5})
+    assert entry is not None
+    assert entry.progress[ORDERS].frontier == 0
+
+
+def test_a_position_among_sorted_rows_is_refused_once_kafka_has_the_first_of_them_no_more() -> None:
+    world = sortable()
+    sorted_compaction(world, "who.name")
+    world.kafka.trim(ORDERS, start=3)
+    last = max(one.file.last_offset for one in live_objects(world.entries()).values())
+    with pytest.raises(ConfigError, match=f"Take {last + 1}, where the next object begins"):
         write_positions(world.log(), world.kafka, {ORDERS: 5})
-    assert write_positions(world.log(), world.kafka, {ORDERS: 0}) is not None
 
 
 def test_sorted_files_are_sorted_again_with_later_ones_and_left_where_nothing_is_sorted() -> None:

@@ -253,10 +253,10 @@ def test_an_upload_that_is_gone_is_made_again_and_a_move_of_one_partition_does_n
     world = filled()
     (entry,) = compact(world)
     (file,) = entry.files
-    remake = remake_of_move({FIRST: 0}, world.kafka)
+    remake = remake_of_move({FIRST: 0}, world.kafka, world.log())
     with pytest.raises(CommitError, match="A run makes them again"):
         remake(entry, [file])
-    assert remake_of_move({tp: 0 for tp in PARTITIONS}, world.kafka)(entry, [file]).files == ()
+    assert remake_of_move({tp: 0 for tp in PARTITIONS}, world.kafka, world.log())(entry, [file]).files == ()
     compactor = compactor_of(world.settings, world.store)
     (made,) = compactor.remake(entry, [file]).files
     assert (made.bytes, made.slices, made.upload.parts) == (file.bytes, file.slices, file.upload.parts)

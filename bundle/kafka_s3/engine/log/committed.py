@@ -31,7 +31,7 @@ class CommittedFile:
     slice of an object of several topic-partitions is a file.
 
     `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
-    `erased` are the offsets between its first and its last whose records were erased.
+    `erased` are the offsets between its first and its last whose records it lacks because they were erased.
     """
 
     entry: int
@@ -89,11 +89,13 @@ def _file(parts: Mapping[Role, LiveObject]) -> CommittedFile:
             f"{one.file.key} holds records from offset {one.until} on that count elsewhere, since the position went back, and its rows are "
             f"sorted by {one.file.sorted_by}: which they are it does not say. Read from a later entry, or to an earlier one."
         )
+    if one.lacks_rows:
+        raise LogDamaged(
+            f"{one.file.key} of entry {one.version} takes the place of an object with more records, which had been read again before. Read "
+            "to a later entry."
+        )
     value_file, key_file = (part.file if part is not None else None for part in (values, keys))
-    erased = one.erased
-    if one.file.dense:
-        erased = OffsetSet()  # an original, which is read in place of what replaced it
-    return CommittedFile(one.version, value_file, key_file, one.until, erased)
+    return CommittedFile(one.version, value_file, key_file, one.until, one.erased)
 
 
 class _Stretch:
@@ -104,6 +106,7 @@ class _Stretch:
         self._named: dict[str, int] = {}
         self._merged: dict[str, int] = {}
         self._deleted: set[int] = set()
+        self._written_over: dict[str, int] = {}
 
     def own(self, entries: Iterable[CommitEntry]) -> Iterator[CommitEntry]:
         """Each entry with its files, and the swaps of what the stretch names."""
@@ -113,12 +116,14 @@ class _Stretch:
     def rewrites(self, entries: Iterable[CommitEntry]) -> Iterator[CommitEntry]:
         """Of later entries those that rewrite what the stretch names."""
         for entry in entries:
+            again = (file.key for file in entry.files if file.key in self._named)
+            self._written_over.update((key, entry.version) for key in again)
             found = self._without_others(entry) if entry.kind is EntryKind.REWRITE else None
             if found is not None and found.swaps:
                 yield found
 
     def check(self, live: Mapping[str, LiveObject]) -> None:
-        """Raises LogDamaged where an object that has to be read was deleted after a rewrite."""
+        """Raises LogDamaged where an object that has to be read was deleted after a rewrite, or written over."""
         for key, version in self._merged.items():
             if key in live and version in self._deleted:
                 raise LogDamaged(
@@ -126,10 +131,18 @@ class _Stretch:
                     "here, so that its records cannot be distinguished from theirs. Read from an earlier entry, or to a later one."
                 )
 
+        for key, version in self._written_over.items():
+            if key in live and live[key].version < version:
+                raise LogDamaged(
+                    f"{key} of entry {live[key].version} was written over by entry {version}, which read its offsets again. Read to that "
+                    "entry or a later one."
+                )
+
     def _without_others(self, entry: CommitEntry) -> CommitEntry:
         self._deleted.update(entry.deleted)
         if entry.kind is EntryKind.REWRITE:
-            swaps = tuple(swap for swap in entry.swaps if self._named.keys() >= set(swap.keys))
+            own = self._named.keys() - self._written_over.keys()
+            swaps = tuple(swap for swap in entry.swaps if own >= set(swap.keys))
             for swap in entry.swaps:
                 if swap not in swaps:
                     self._merged.update({key: entry.version for key in swap.keys if key in self._named})
@@ -154,8 +167,8 @@ def entries_between(log: CommitLog, first: int, last: int) -> Iterator[CommitEnt
 
 
 def rewrites_behind(log: CommitLog, last: int) -> Iterator[CommitEntry]:
-    """The entries behind a version up to the log's end, for the rewrites among them; none, unread, of a log that was never rewritten."""
-    if log.state.rewritten and last < log.state.version:
+    """The entries behind a version up to the log's end, for those that rewrite objects or write over them; none of a log without."""
+    if (log.state.rewritten or log.state.incarnations.steps) and last < log.state.version:
         yield from entries_between(log, last + 1, complete_through(log))
 
 

@@ -15,7 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, committed_ms
+from kafka_s3.engine.log.entry import CommitEntry, committed_ms
+from kafka_s3.engine.log.fold import LogFold
+from kafka_s3.engine.log.incarnations import Reset
 from kafka_s3.engine.log.reading import read_entries
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.dead_letters import DeadLetter, iterate_letters
@@ -40,12 +42,13 @@ class LetterState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """An entry that takes offsets of a topic-partition out of the open dead letters of the entries before it."""
+    """An entry that takes offsets of a topic-partition out of the open dead letters of the entries before it, and after entry `since`."""
 
     entry: int
     state: LetterState
     offsets: OffsetSet
     reason: str = ""
+    since: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +119,23 @@ class Ledger:
     version: int = -1
     files: dict[str, LetterFile] = field(default_factory=dict)
     settled: dict[TopicPartition, list[Settled]] = field(default_factory=dict)
+    _fold: LogFold = field(default_factory=LogFold)
+    _cuts: dict[TopicPartition, list[Reset]] = field(default_factory=dict)
 
     def add(self, entry: CommitEntry) -> None:
         """Takes the next entry in."""
         self.version = entry.version
-        if entry.kind is EntryKind.POSITION:
-            for tp, progress in entry.progress.items():
-                self._settle(tp, Settled(entry.version, LetterState.READ_AGAIN, progress.to_read))
+        for reset in self._fold.add(entry):
+            if isinstance(reset, Reset):
+                tp = reset.topic_partition
+                self._settle(tp, Settled(entry.version, LetterState.READ_AGAIN, reset.to_read))
+                if reset.cut is not None:
+                    self._cuts.setdefault(tp, []).append(reset)
         state = LetterState.REPLAYED if entry.files else LetterState.RESOLVED
         for tp, offsets in entry.resolved.items():
             self._settle(tp, Settled(entry.version, state, offsets, entry.reason))
         for tp, offsets in entry.erased.items():
-            self._erase(tp, Settled(entry.version, LetterState.ERASED, offsets))
+            self._erase(tp, entry.version, offsets)
         before = {swap.by: self.files.pop(key) for swap in entry.swaps for key in swap.keys if key in self.files}
         for file in entry.files:
             if file.role is Role.DEAD_LETTER:
@@ -135,9 +143,14 @@ class Ledger:
                 made = (first.entry, first.committed_ms) if first else (entry.version, committed_ms(entry))
                 self.files[file.key] = LetterFile(file, *made)
 
-    def _erase(self, tp: TopicPartition, erased: Settled) -> None:
-        """Whatever became of the letters before: nobody is to read them again."""
-        self.settled.setdefault(tp, []).insert(0, erased)
+    def _erase(self, tp: TopicPartition, version: int, offsets: OffsetSet) -> None:
+        """Settle the letters of erased records first, whatever became of them before: nobody is to read them again."""
+        own = self.settled.setdefault(tp, [])
+        for reset in reversed(self._cuts.get(tp, ())):
+            assert reset.cut is not None
+            own.insert(0, Settled(version, LetterState.ERASED, offsets.since(reset.cut), since=reset.version))
+            offsets = offsets.before(reset.cut)
+        own.insert(0, Settled(version, LetterState.ERASED, offsets))
 
     def _settle(self, topic_partition: TopicPartition, settled: Settled) -> None:
         self.settled.setdefault(topic_partition, []).append(settled)
@@ -221,7 +234,7 @@ def _judged(
     offsets = np.array([letter.offset for letter in found], np.int64)
     by: dict[int, Settled] = {}
     for one in settled.get(origin.file.topic_partition, ()):
-        if one.entry > origin.entry:
+        if one.entry > origin.entry > one.since:
             for row in np.flatnonzero(one.offsets.mask(offsets)).tolist():
                 by.setdefault(row, one)
     for row, letter in enumerate(found):

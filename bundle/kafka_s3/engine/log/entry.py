@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kafka_s3.engine.log.formats import (
+    CUTS_FORMAT,
     PLAIN_FORMAT,
     REWRITE_FORMAT,
     SLICES_FORMAT,
@@ -23,6 +24,8 @@ from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Slice,
 from kafka_s3.model.offsets import Gap, LogEnd, OffsetSet, TopicPartition
 
 LAST_OFFSET: Final = 2**63 - 1
+BY_HAND: Final = " by hand"
+"""Ends the name of the driver of an entry that an operator's command wrote."""
 
 
 class EntryKind(StrEnum):
@@ -134,6 +137,9 @@ class CommitEntry:
     An entry of kind rewrite reads and writes no record, so that its totals are zero: its `files` take the place of others as `swaps` say,
     and `erased` are the offsets whose records are in no object any more, as far as they are known. `erasure` says why. `deleted` are
     earlier entries of that kind whose originals are gone.
+
+    `cuts` of an entry of kind position are the offsets from which on the logs hold other records than before. They are given only if
+    erased offsets depend on them; see `fold.resets_of` for what a position without them means.
     """
 
     version: int
@@ -158,10 +164,18 @@ class CommitEntry:
     erased: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
     deleted: tuple[int, ...] = ()
     erasure: Erasure | None = None
+    cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether an operator's command wrote the entry."""
+        return self.driver.endswith(BY_HAND)
 
     @property
     def form(self) -> int:
         """The oldest form that can say what the entry says."""
+        if self.cuts:
+            return CUTS_FORMAT
         if any(file.slices for file in self.uncompleted) or any(swap.partitions for swap in self.swaps):
             return SLICES_FORMAT
         if self.kind is EntryKind.REWRITE:
@@ -214,6 +228,8 @@ class CommitEntry:
             }
             if self.erasure is not None:
                 document["erasure"] = _erasure_document(self.erasure)
+        if self.cuts:
+            document["cuts"] = _by_topic(self.cuts)
         if self.waiting:
             document["waiting"] = [{"version": one.version, **file_document(one.file)} for one in self.waiting]
         return json.dumps(document, separators=(",", ":")).encode()
@@ -261,6 +277,7 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
         erased={tp: _offsets(ranges) for tp, ranges in _flat(document.get("erased", {})).items()},
         deleted=tuple(document.get("deleted", ())),
         erasure=_erasure(document["erasure"]) if "erasure" in document else None,
+        cuts=_flat(document.get("cuts", {})),
     )
 
 

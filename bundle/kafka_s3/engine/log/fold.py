@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, EntryKind, Progress, Swap, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, Swap, read_entry
 from kafka_s3.engine.log.formats import REWRITE_FORMAT, check_format, format_members
+from kafka_s3.engine.log.incarnations import Incarnations, Reset, resets_of
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, Role, Totals, counted
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
@@ -23,7 +24,7 @@ BY_HAND: Final = "position"
 UNPUBLISHED: Final = "unpublished"
 """Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to make it from."""
 _WITHOUT_RECORDS: Final = frozenset({Role.DEAD_LETTER, Role.INDEX, Role.POINTER})
-EVERYTHING: Final = OffsetSet(((0, LAST_OFFSET),))
+NONE: Final = OffsetSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +34,27 @@ class Replaced:
     committed_at: str
     topic_partitions: frozenset[TopicPartition]
 
-    def document(self, version: int) -> dict[str, Any]:
-        """As a checkpoint has it."""
-        return {"version": version, "committed_at": self.committed_at, "of": sorted(self.topic_partitions)}
+    def document(self, version: int, incarnations: Incarnations) -> dict[str, Any]:
+        """Return the form of a checkpoint. An earlier version deletes what is named in `of` without a look at later entries."""
+        reset = {tp for tp in self.topic_partitions if incarnations.latest(tp) > version}
+        document = {"version": version, "committed_at": self.committed_at, "of": sorted(self.topic_partitions - reset)}
+        return document | ({"reset": sorted(reset)} if reset else {})
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> Replaced:
         """From a checkpoint."""
-        return Replaced(document["committed_at"], frozenset(TopicPartition(*one) for one in document["of"]))
-
-    def without(self, topic_partitions: Set[TopicPartition]) -> Replaced:
-        """The same but for some topic-partitions."""
-        return replace(self, topic_partitions=self.topic_partitions - topic_partitions)
+        names = (*document["of"], *document.get("reset", ()))
+        return Replaced(document["committed_at"], frozenset(TopicPartition(*name) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
     """What the log says after its last entry. A blank topic id: the topic was looked for, and was not in Kafka yet.
 
-    `replaced` are the originals that are to be deleted, by the version of the entry of kind rewrite that replaced them. Where a position
-    goes back they are left alone: what is read again may get their keys. `form` is the newest form of entries of that kind, 0 where there
-    are none: an earlier version may not go on from here. `erased` are offsets that are not written once more, whoever reads them again.
+    `replaced` are the originals that are to be deleted, by the version of the entry of kind rewrite that replaced them. `form` is the
+    newest form of entries of that kind, 0 where there are none: an earlier version may not go on from here. `erased` are offsets that are
+    not written once more, whoever reads them again, as long as Kafka has the same records there. `incarnations` say which earlier claims
+    still hold.
     """
 
     version: int = -1
@@ -65,9 +66,11 @@ class LogState:
     replaced: Mapping[int, Replaced] = field(default_factory=dict)
     form: int = 0
     erased: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
+    incarnations: Incarnations = field(default_factory=Incarnations)
 
     def after(self, entry: CommitEntry) -> LogState:
         """The state after one more entry."""
+        resets = list(resets_of(entry, self.frontier, self.topic_ids)) if may_reset(entry) else []
         return LogState(
             version=entry.version,
             epoch=entry.epoch,
@@ -77,25 +80,16 @@ class LogState:
             cluster_id=entry.cluster_id or self.cluster_id,
             replaced=self._replaced_after(entry),
             form=max(self.form, entry.form if entry.form >= REWRITE_FORMAT else 0),
-            erased=self._erased_after(entry),
+            erased=erased_after(entry, resets, self.erased),
+            incarnations=self.incarnations.after(resets) if resets else self.incarnations,
         )
 
-    def _erased_after(self, entry: CommitEntry) -> Mapping[TopicPartition, OffsetSet]:
-        """Of a topic that was recreated other records have these offsets."""
-        new = {topic for topic, id_ in entry.topic_ids.items() if id_ and self.is_recreated(topic, id_)}
-        left = {tp: offsets for tp, offsets in self.erased.items() if tp.topic not in new} if new else self.erased
-        return {**left, **{tp: left.get(tp, OffsetSet()).plus(more) for tp, more in entry.erased.items()}}
-
     def _replaced_after(self, entry: CommitEntry) -> Mapping[int, Replaced]:
-        new = {topic for topic, id_ in entry.topic_ids.items() if id_ and self.is_recreated(topic, id_)}
-        back = {tp for tp in self.progress if tp.topic in new}
-        moved = (tp for tp in entry.progress if tp in self.progress)
-        back |= {tp for tp in moved if entry.progress[tp].frontier < self.progress[tp].frontier}
-        left = {version: one.without(back) for version, one in self.replaced.items() if version not in entry.deleted}
+        left = {version: one for version, one in self.replaced.items() if version not in entry.deleted}
         if entry.swaps:
             mine = frozenset(tp for swap in entry.swaps for tp in swap.topic_partitions)
             left[entry.version] = Replaced(entry.committed_at, mine)
-        return {version: one for version, one in left.items() if one.topic_partitions}
+        return left
 
     def recounted(self, more_bytes: int) -> LogState:
         """The state after an entry was found to count so many bytes more."""
@@ -116,6 +110,23 @@ class LogState:
         return (self.topic_ids.get(topic) or topic_id) != topic_id
 
 
+def may_reset(entry: CommitEntry) -> bool:
+    """Return whether an entry may set positions; almost none does."""
+    return bool(entry.topic_ids) or (entry.kind is not EntryKind.DATA and bool(entry.progress))
+
+
+def erased_after(
+    entry: CommitEntry, resets: Iterable[Reset], erased: Mapping[TopicPartition, OffsetSet]
+) -> Mapping[TopicPartition, OffsetSet]:
+    """Return the erased offsets after an entry: those of records that Kafka has no more are forgotten."""
+    cuts = {one.topic_partition: one.cut for one in resets if one.cut is not None and one.topic_partition in erased}
+    if not (cuts or entry.erased):
+        return erased
+    left = {tp: offsets.before(cuts[tp]) if tp in cuts else offsets for tp, offsets in erased.items()}
+    more = {tp: left.get(tp, NONE).plus(offsets) for tp, offsets in entry.erased.items()}
+    return {tp: offsets for tp, offsets in (left | more).items() if offsets.ranges}
+
+
 def checkpoint_json(state: LogState, last: CommitEntry) -> bytes:
     """A checkpoint as stored: the state, and the last entry as it is."""
     whole = replace(last, progress=state.progress, topic_ids=state.topic_ids, cluster_id=state.cluster_id)
@@ -126,9 +137,11 @@ def checkpoint_json(state: LogState, last: CommitEntry) -> bytes:
         "totals": asdict(state.totals),
     }
     if state.rewritten:
-        document["replaced"] = [one.document(version) for version, one in state.replaced.items()]
+        document["replaced"] = [one.document(number, state.incarnations) for number, one in state.replaced.items()]
     if state.erased:
         document["erased"] = [[*tp, offsets.ranges] for tp, offsets in state.erased.items()]
+    if state.incarnations.steps:
+        document["incarnations"] = state.incarnations.document()
     return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -145,13 +158,14 @@ def read_checkpoint(content: bytes, *, key: str) -> tuple[LogState, CommitEntry]
             TopicPartition(topic, partition): OffsetSet(tuple((first, last) for first, last in ranges))
             for topic, partition, ranges in document.get("erased", ())
         }
+        incarnations = Incarnations.of(document.get("incarnations", ()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(
             f"Checkpoint {key} is damaged ({type(error).__name__}: {error}). Delete it: the commit entries say the same."
         ) from error
     state = LogState(
         whole.version, whole.epoch, dict(whole.progress), dict(whole.topic_ids), totals, whole.cluster_id,
-        replaced, form=document["format"] if "replaced" in document else 0, erased=erased,
+        replaced, form=document["format"] if "replaced" in document else 0, erased=erased, incarnations=incarnations,
     )  # fmt: skip
     return state, last
 
@@ -204,30 +218,6 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
-    """Entry `version` sets the position of a topic-partition, or its topic was `recreated`: `to_read` are the offsets read from here on.
-
-    Dead letters of earlier entries at these offsets no longer count. `before` is the position until then, None where there was none.
-    """
-
-    topic_partition: TopicPartition
-    version: int
-    before: int | None
-    frontier: int
-    to_read: OffsetSet
-    recreated: bool = False
-
-    @property
-    def goes_back(self) -> bool:
-        """Whether earlier entries may account for some of the offsets."""
-        return self.recreated or (self.before is not None and self.frontier < self.before)
-
-    def supersedes(self, until: int) -> bool:
-        """Whether an earlier segment that ends before offset `until` no longer counts, at least in part."""
-        return self.goes_back and (self.recreated or self.frontier < until)
-
-
-@dataclass(frozen=True, slots=True)
 class Replacement:
     """Entry `version` puts `file` in the place of the objects of a swap; None: nothing is left of them.
 
@@ -266,12 +256,15 @@ class LogFold:
         files: dict[TopicPartition, list[DataFile]] = {}
         for file in entry.files:
             files.setdefault(file.topic_partition, []).append(file)
-        found: list[Event] = [*self._recreated(entry)]
+        resets = list(resets_of(entry, self.frontier, self.topic_ids)) if may_reset(entry) else []
+        self.topic_ids.update((topic, id_) for topic, id_ in entry.topic_ids.items() if id_)
+        for reset in resets:
+            if reset.recreated:
+                self.frontier.pop(reset.topic_partition)
+        found: list[Event] = [*resets, *_gaps_of_moves(entry, resets)]
         for tp, progress in entry.progress.items():
             if entry.kind is EntryKind.DATA:
                 found.append(self._segment(entry, tp, progress.frontier, files=tuple(files.get(tp, ()))))
-            else:
-                found += self._position(entry, tp, progress)
             self.frontier[tp] = progress.frontier
             self.sure.add(tp)
         found += entry.gaps
@@ -282,22 +275,6 @@ class LogFold:
             made = by_key.get(swap.by)
             found += (Replacement(entry.version, entry.committed_at, tp, swap, made) for tp in swap.topic_partitions)
         return found
-
-    def _recreated(self, entry: CommitEntry) -> Iterator[Reset]:
-        """A topic with a new id was recreated: what was written before is about other records. A blank id is of a topic not there yet."""
-        for topic, new in entry.topic_ids.items():
-            if not new:
-                continue
-            if self.topic_ids.get(topic, new) != new:
-                for tp in [tp for tp in self.frontier if tp.topic == topic]:
-                    yield Reset(tp, entry.version, self.frontier.pop(tp), 0, EVERYTHING, recreated=True)
-            self.topic_ids[topic] = new
-
-    def _position(self, entry: CommitEntry, tp: TopicPartition, progress: Progress) -> Iterator[Reset | Gap]:
-        before = self.frontier.get(tp)
-        yield Reset(tp, entry.version, before, progress.frontier, progress.to_read)
-        if before is not None and before < progress.frontier and all(gap.topic_partition != tp for gap in entry.gaps):
-            yield Gap(*tp, before, progress.frontier - 1, BY_HAND)
 
     def _segment(self, entry: CommitEntry, tp: TopicPartition, until: int, *, files: tuple[DataFile, ...]) -> Segment:
         before = self.frontier.get(tp) if tp in self.sure else None
@@ -323,9 +300,11 @@ class LiveObject:
     """An object that holds records which count, and the entry that names it, with its time.
 
     `until`: records from this offset on count elsewhere, because the position was set back into its midst; None: all of them count.
-    `erased` are the offsets between its first and its last whose records were erased.
+    Dead letters from there on are of another incarnation of the log, whose records Kafka has no more. `erased` are the offsets between its
+    first and its last whose records it lacks because they were erased before it was made.
 
     Of an object of several topic-partitions each slice whose records count is one of `parts`, with an `until` and `erased` of its own.
+    `lacks_rows`: an earlier object had more records that count, of a log that is read only up to an entry before a position was set back.
     """
 
     file: DataFile
@@ -334,6 +313,19 @@ class LiveObject:
     until: int | None = None
     erased: OffsetSet = field(default_factory=OffsetSet)
     parts: tuple[LiveObject, ...] = ()
+    lacks_rows: bool = False
+
+    @staticmethod
+    def of(file: DataFile, event: Segment | Replacement, erased: Mapping[TopicPartition, OffsetSet]) -> LiveObject:
+        """Return an object as an entry names it, which lacks what was erased before."""
+
+        def whole(part: DataFile) -> LiveObject:
+            offsets = erased.get(part.topic_partition, NONE).since(part.first_offset).before(part.last_offset + 1)
+            return LiveObject(part, event.version, event.committed_at, erased=offsets)
+
+        if not file.slices:
+            return whole(file)
+        return LiveObject(file, event.version, event.committed_at, parts=tuple(map(whole, file.by_slice)))
 
     @property
     def by_slice(self) -> tuple[LiveObject, ...]:
@@ -341,9 +333,24 @@ class LiveObject:
         return self.parts or (self,)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the offset of each row is known: its records fill its offsets but for erased ones, in their order."""
+        file = self.file
+        return not file.sorted_by and file.records == file.last_offset - file.first_offset + 1 - len(self.erased)
+
+    @property
     def is_whole(self) -> bool:
         """Whether all of its records count."""
         return all(one.until is None for one in self.by_slice) and len(self.parts) == len(self.file.slices)
+
+
+def _gaps_of_moves(entry: CommitEntry, resets: Iterable[Reset]) -> Iterator[Gap]:
+    """Yield the offsets that moves pass over and that the entry does not declare as gaps."""
+    declared = {gap.topic_partition for gap in entry.gaps}
+    for reset in resets:
+        tp, before = reset.topic_partition, reset.before
+        if before is not None and before < reset.frontier and tp not in declared:
+            yield Gap(*tp, before, reset.frontier - 1, BY_HAND)
 
 
 def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
@@ -352,22 +359,52 @@ def live_objects(entries: Iterable[CommitEntry]) -> dict[str, LiveObject]:
     Left out is what was read again or replaced, what was of a topic before it was recreated, and what was lost. Of Block-GZIP's indexes and
     pointers, and of dead letter files, all that entries name are given: they hold no records of their own.
     """
-    fold, live = LogFold(), dict[str, LiveObject]()
+    fold, live, erased = LogFold(), dict[str, LiveObject](), dict[TopicPartition, OffsetSet]()
     by_partition: dict[TopicPartition, set[str]] = {}
-    erased: dict[TopicPartition, OffsetSet] = {}
     for entry in entries:
-        erased |= {tp: erased.get(tp, OffsetSet()).plus(more) for tp, more in entry.erased.items()}
-        for event in fold.add(entry):
+        events = fold.add(entry)
+        erased = dict(erased_after(entry, (one for one in events if isinstance(one, Reset)), erased))
+        for event in events:
             own = by_partition.setdefault(event.topic_partition, set())
             if isinstance(event, Segment):
-                _add_live(live, own, event.files, event)
+                for file in event.files:
+                    _add_live(live, own, LiveObject.of(file, event, erased))
             elif isinstance(event, Replacement):
-                _replace_live(live, own, event)
+                _replace_live(live, own, event, entry.erased)
             elif isinstance(event, Reset):
                 _cut_live(live, own, event)
             elif event.cause == UNPUBLISHED:
                 _lose_live(live, own, event)
-    return {key: _with_erased(one, erased) for key, one in live.items()} if erased else live
+    return live
+
+
+def undivided(
+    entries: Iterable[CommitEntry], positions: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return positions at or before those given that divide no object which cannot be divided.
+
+    These are objects that do not say which of their rows come before an offset, and Parquet objects, which are in a table as a whole. A
+    position stays as it is if Kafka, whose logs begin at `starts`, does not have all of their records any more. Objects of replayed dead
+    letters, which lie across those of other entries, are left out.
+    """
+    ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for one in live_objects(_of_partitions(entries, positions.keys())).values():
+        for part in one.by_slice if one.file.role not in _WITHOUT_RECORDS else ():
+            if part.file.topic_partition in positions and not (part.is_exact and part.file.format != "parquet"):
+                ranges.setdefault(part.file.topic_partition, []).append((part.file.first_offset, part.file.last_offset))
+    found = dict[TopicPartition, int]()
+    for tp, position in positions.items():
+        at = position
+        for first, last in sorted(ranges.get(tp, ()), key=lambda one: one[1], reverse=True):
+            at = min(at, first) if at <= last else at
+        found[tp] = at if starts.get(tp, at + 1) <= at else position
+    return found
+
+
+def _of_partitions(entries: Iterable[CommitEntry], wanted: Set[TopicPartition]) -> Iterator[CommitEntry]:
+    for entry in entries:
+        files = (file for file in entry.files if not wanted.isdisjoint(file.topic_partitions))
+        yield replace(entry, files=() if entry.resolved else tuple(files))
 
 
 def group_by_file(live: Iterable[LiveObject]) -> list[dict[Role, LiveObject]]:
@@ -383,34 +420,46 @@ def group_by_file(live: Iterable[LiveObject]) -> list[dict[Role, LiveObject]]:
     return list(files.values())
 
 
-def _with_erased(one: LiveObject, erased: Mapping[TopicPartition, OffsetSet]) -> LiveObject:
-    if one.parts:
-        return replace(one, parts=tuple(_with_erased(part, erased) for part in one.parts))
-    offsets = erased.get(one.file.topic_partition, OffsetSet())
-    return replace(one, erased=offsets.since(one.file.first_offset).before(one.file.last_offset + 1))
+def _add_live(live: dict[str, LiveObject], own: set[str], added: LiveObject) -> None:
+    live.pop(added.file.key, None)
+    live[added.file.key] = added
+    own.add(added.file.key)
 
 
-def _add_live(
-    live: dict[str, LiveObject], own: set[str], files: Iterable[DataFile], event: Segment | Replacement
+def _replace_live(
+    live: dict[str, LiveObject], own: set[str], event: Replacement, erased: Mapping[TopicPartition, OffsetSet]
 ) -> None:
-    for file in files:
-        live.pop(file.key, None)
-        slices = file.by_slice if file.slices else ()
-        parts = tuple(LiveObject(one, event.version, event.committed_at) for one in slices)
-        live[file.key] = LiveObject(file, event.version, event.committed_at, parts=parts)
-        own.add(file.key)
+    """Put an object in the place of others, once for all its topic-partitions. It lacks what its originals lacked."""
+    originals = [live.pop(key) for key in event.swap.keys if key in live]
+    own.difference_update(event.swap.keys)
+    if event.file is None:
+        return
+    lacking = dict(erased)
+    for part in (part for one in originals for part in one.by_slice):
+        tp = part.file.topic_partition
+        lacking[tp] = lacking.get(tp, NONE).plus(part.erased)
+    if originals or event.file.key not in live:
+        until = originals[0].until if event.file.role is Role.DEAD_LETTER and originals else None
+        added = replace(LiveObject.of(event.file, event, lacking), until=until)
+        lacks = _reach(originals) > _reach([added]) or any(
+            part.lacks_rows for one in originals for part in one.by_slice
+        )
+        parts = tuple(replace(part, lacks_rows=lacks) for part in added.parts)
+        _add_live(live, own, replace(added, lacks_rows=lacks, parts=parts))
+    own.add(event.file.key)
 
 
-def _replace_live(live: dict[str, LiveObject], own: set[str], event: Replacement) -> None:
-    for key in event.swap.keys:
-        live.pop(key, None)
-        own.discard(key)
-    if event.file is not None:
-        _add_live(live, own, (event.file,), event)
+def _reach(objects: Iterable[LiveObject]) -> int:
+    """Return how far the counted offsets of objects reach, added up over topic-partitions."""
+    ends: dict[TopicPartition, int] = {}
+    for part in (part for one in objects for part in one.by_slice):
+        tp, end = part.file.topic_partition, part.file.last_offset + 1 if part.until is None else part.until
+        ends[tp] = max(end, ends.get(tp, 0))
+    return sum(ends.values())
 
 
 def _cut_live(live: dict[str, LiveObject], own: set[str], reset: Reset) -> None:
-    for key in sorted(own & live.keys()) if reset.goes_back else ():
+    for key in sorted(own & live.keys()) if reset.goes_back or reset.cut is not None else ():
         one = live[key]
         left = [cut for part in one.by_slice if (cut := _cut(part, reset)) is not None]
         if left:
@@ -422,10 +471,15 @@ def _cut_live(live: dict[str, LiveObject], own: set[str], reset: Reset) -> None:
 
 def _cut(one: LiveObject, reset: Reset) -> LiveObject | None:
     """What still counts of an object, or of a slice, once a position was set back."""
-    mine = one.file.topic_partition == reset.topic_partition and one.file.role not in _WITHOUT_RECORDS
-    if not mine or not reset.supersedes(one.file.last_offset + 1):
+    role, until = one.file.role, one.file.last_offset + 1
+    if one.file.topic_partition != reset.topic_partition:
         return one
-    if reset.recreated or one.file.first_offset >= reset.frontier:
+    if role in _WITHOUT_RECORDS:
+        ends = role is Role.DEAD_LETTER and reset.cut is not None and reset.replaces_records(until)
+        return replace(one, until=min(until if one.until is None else one.until, reset.cut or 0)) if ends else one
+    if not reset.supersedes(until):
+        return one
+    if one.file.first_offset >= reset.frontier:
         return None
     return replace(one, until=min(one.until or reset.frontier, reset.frontier))
 
@@ -435,6 +489,6 @@ def _lose_live(live: dict[str, LiveObject], own: set[str], gap: Gap) -> None:
         file = live[key].file
         if file.slices:
             continue  # made of objects that were there
-        if gap.first <= file.first_offset and file.last_offset <= gap.last and file.role is not Role.DEAD_LETTER:
+        if (gap.first, gap.last) == (file.first_offset, file.last_offset) and file.role is not Role.DEAD_LETTER:
             del live[key]
             own.discard(key)

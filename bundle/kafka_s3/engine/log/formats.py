@@ -12,6 +12,7 @@ form   what it can say that the one before cannot
 2      files of earlier entries that wait to be completed (`waiting`)
 3      objects that take the place of others (kind `rewrite`); checkpoints of such
 4      objects with records of several topic-partitions (`slices`)
+5      logs that were cut, where erased offsets depend on it (`cuts`)
 =====  ==========================================================================
 """
 
@@ -27,7 +28,8 @@ PLAIN_FORMAT: Final = 1
 WAITING_FORMAT: Final = 2
 REWRITE_FORMAT: Final = 3
 SLICES_FORMAT: Final = 4
-NEWEST_FORMAT: Final = 4
+CUTS_FORMAT: Final = 5
+NEWEST_FORMAT: Final = 5
 
 
 def format_members(number: int) -> dict[str, Any]:

@@ -291,7 +291,7 @@ class CommitLog:
             self.store.complete_upload(file.upload)
         for file in gone:  # where another driver sent parts into an upload, it is still there
             self.store.abort_upload(file.upload.key, file.upload.id)
-        return gaps_of_lost(entry, made.lost)
+        return gaps_of_lost(entry, made.lost, self.state.incarnations)
 
     def _recounted(self, entry: CommitEntry, made: Sequence[DataFile]) -> Sequence[DataFile]:
         """Note the new uploads in the entry, and in the last one; return the files to complete."""

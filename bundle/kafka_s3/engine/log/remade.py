@@ -17,6 +17,7 @@ from typing import Final
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, file_document, file_of
 from kafka_s3.engine.log.fold import UNPUBLISHED
+from kafka_s3.engine.log.incarnations import Incarnations
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import PreconditionFailed
 from kafka_s3.model.files import DataFile, Role, counted
@@ -71,11 +72,14 @@ def agree_on_remade(
     return found
 
 
-def gaps_of_lost(entry: CommitEntry, lost: Sequence[DataFile]) -> list[Gap]:
-    """The offsets of an entry's records that lost files held; sidecars of a file that is there hold no records of their own."""
+def gaps_of_lost(entry: CommitEntry, lost: Sequence[DataFile], incarnations: Incarnations) -> list[Gap]:
+    """The offsets of an entry's records that lost files held, as far as these count; sidecars of a file that is there hold no records of
+    their own.
+    """
     spans = {(file.topic_partition, file.first_offset, file.last_offset) for file in lost if file.role in _HOLDING}
     gaps: list[Gap] = []
     for tp, first, last in sorted(spans):
+        last = min(last, incarnations.end_of(tp, since=entry.version) - 1)
         whole = OffsetSet(((first, last),))
         replayed = entry.kind is EntryKind.REPLAY
         inside = entry.resolved.get(tp, whole).since(first).before(last + 1) if replayed else whole

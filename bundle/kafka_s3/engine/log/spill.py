@@ -13,7 +13,8 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
-from kafka_s3.engine.log.fold import Reset, Segment
+from kafka_s3.engine.log.fold import Segment
+from kafka_s3.engine.log.incarnations import Reset
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import REASONS, ROLES, DataFile, Upload
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
@@ -88,7 +89,8 @@ class SegmentStore:
         for number, segment in enumerate(self._all(topic_partition)):
             for count, reset in resets:
                 if number < count and reset.supersedes(segment.until):
-                    read_again = not reset.recreated and (segment.read_again or not segment.superseded)
+                    same = not reset.replaces_records(segment.until)
+                    read_again = same and (segment.read_again or not segment.superseded)
                     segment = replace(segment, superseded=True, read_again=read_again)
             yield segment
 
@@ -96,10 +98,10 @@ class SegmentStore:
         """The resets of a topic-partition by entries behind this one."""
         return [reset for _, reset in self._resets.get(topic_partition, ()) if reset.version > version]
 
-    def was_superseded(self, topic_partition: TopicPartition, number: int, until: int, *, by: int) -> bool:
-        """Whether a topic-partition's segment of this number, up to offset `until`, was superseded when entry `by` was written."""
+    def was_superseded(self, topic_partition: TopicPartition, number: int, offset: int, *, by: int) -> bool:
+        """Whether an offset that a topic-partition's segment of this number claims was to be read again when entry `by` was written."""
         resets = self._resets.get(topic_partition, ())
-        return any(number < count and reset.version <= by and reset.supersedes(until) for count, reset in resets)
+        return any(number < count and reset.version <= by and offset in reset.to_read for count, reset in resets)
 
     def _all(self, tp: TopicPartition) -> Iterator[Segment]:
         if self._db is not None:

@@ -50,8 +50,8 @@ class ReadBeside:
         """Whether the topic-partition is still where the read began."""
         before, state = self.before[tp], states.get(tp)
         return state is not None and (
-            (state.frontier, state.open_state, state.recorded, state.leader_epoch)
-            == (before.frontier, before.open_state, before.recorded, before.leader_epoch)
+            (state.incarnation, state.frontier, state.open_state)
+            == (before.incarnation, before.frontier, before.open_state)
         )
 
 

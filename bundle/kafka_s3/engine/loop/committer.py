@@ -19,12 +19,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.fold import LogState
+from kafka_s3.engine.log.incarnations import Incarnations
 from kafka_s3.engine.log.log import CommitLog, Published, mark_published
 from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.model.errors import CommitError, Fenced, KafkaUnavailable, OffsetsLost, SinkError, StorageError
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, Source, join_observers
 from kafka_s3.model.tasks import Assignment, Delivery, reports_of
 from kafka_s3.store.store import ObjectStore, abort_uploads
@@ -189,7 +191,8 @@ class Committer:
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """Makes files again whose uploads are gone: of entries of some kinds by `remakes`, all others from Kafka. `lost`: fail, or gap, under
-    which what cannot be made is lost (`behavior.on.lost.offsets`). What is `erased` by now is not read again.
+    which what cannot be made is lost (`behavior.on.lost.offsets`). `state` returns the log's state: what is erased by now is not read
+    again, and files of earlier incarnations of their offsets are not made again.
     """
 
     brokers: Brokers
@@ -197,10 +200,11 @@ class Recovery:
     store: ObjectStore
     lost: str
     remakes: Mapping[EntryKind, Remake] = field(default_factory=dict)
-    erased: Callable[[], Mapping[TopicPartition, OffsetSet]] = dict
+    state: Callable[[], LogState] = LogState
 
     def __call__(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
         """The files of an entry, made again. Raises OffsetsLost, CommitError, KafkaUnavailable."""
+        gone = [file for file in gone if is_counted(file, entry.version, self.state().incarnations)]
         if entry.kind in self.remakes:
             try:
                 return self.remakes[entry.kind](entry, gone)
@@ -208,7 +212,7 @@ class Recovery:
                 if self.lost == "fail" or entry.kind is EntryKind.REWRITE:
                     raise
                 return Remade(lost=gone)
-        lost = beyond_recovery(gone, self.brokers)
+        lost = beyond_recovery(entry, gone, self.brokers, self.state())
         if lost and self.lost == "fail":
             raise OffsetsLost(
                 f"Commit entry {entry.version} counts files whose uploads are gone from the bucket, and Kafka no longer has their records: "
@@ -229,7 +233,7 @@ class Recovery:
                 close=file.reason,
                 only=file,
                 data_key=_values_of(file, entry).key,
-                erased=self.erased().get(file.topic_partition, OffsetSet()),
+                erased=self.state().erased.get(file.topic_partition, OffsetSet()),
             )
             (report,) = reports_of(self.source.read([wanted]))
             if [again.records for again in report.files] != [file.records]:
@@ -245,16 +249,38 @@ class Recovery:
         return made
 
 
-def beyond_recovery(gone: Iterable[DataFile], brokers: Brokers) -> list[DataFile]:
-    """The files whose records Kafka does not have any more. Raises KafkaUnavailable where it cannot know."""
+def is_counted(file: DataFile, version: int, incarnations: Incarnations) -> bool:
+    """Return whether some records of a file of entry `version` still count."""
+    return any(one.first_offset < incarnations.end_of(one.topic_partition, since=version) for one in file.by_slice)
+
+
+def beyond_recovery(entry: CommitEntry, gone: Iterable[DataFile], brokers: Brokers, state: LogState) -> list[DataFile]:
+    """The files of an entry whose records Kafka does not have any more: of offsets that are gone, or other records' now.
+
+    Raises KafkaUnavailable where it cannot know.
+    """
     wanted = list(gone)
-    topics = brokers.describe(sorted({file.topic for file in wanted}))
-    there = {TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions}
+    found = brokers.describe(sorted({file.topic for file in wanted}))
+    topics = [topic for topic in found.values() if not state.is_recreated(topic.name, topic.id)]
+    there = {TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions}
+    read = {
+        file.topic_partition: LogEnd(entry.progress[file.topic_partition].frontier, epoch)
+        for file in wanted
+        if file.topic_partition in there
+        and file.topic_partition in entry.progress
+        and (epoch := entry.progress[file.topic_partition].leader_epoch) is not None
+    }
+    cuts = brokers.cut_before(read)
     starts = brokers.starts({file.topic_partition for file in wanted} & there)
     silent = ({file.topic_partition for file in wanted} & there) - starts.keys()
     if silent:
         raise KafkaUnavailable(f"Kafka does not say where {', '.join(map(str, sorted(silent)))} begins: no leader?")
-    return [file for file in wanted if starts.get(file.topic_partition, file.first_offset + 1) > file.first_offset]
+    return [
+        file
+        for file in wanted
+        if starts.get(file.topic_partition, file.first_offset + 1) > file.first_offset
+        or cuts.get(file.topic_partition, file.last_offset + 1) <= file.last_offset
+    ]
 
 
 def files_text(files: Iterable[DataFile]) -> str:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import groupby
+from itertools import count, groupby
 from math import gcd
 from typing import Final
 
@@ -31,6 +31,8 @@ QUIET_OFFSETS: Final = 10_000
 RANGES_IN_A_TASK: Final = 32
 """So many quiet ranges share a task at most."""
 CLOCK_PARTS: Final = 4
+new_incarnation: Final = count().__next__
+"""Draws a number that no other incarnation of offsets has in this process."""
 _log = logging.getLogger(__name__)
 
 
@@ -90,7 +92,8 @@ class PartitionState:
     what that is at first; `waiting_ms` when the first of the records arrived that no task has read (None: there are none).
     `open_state` is where the files of the tail are kept open, `record_bytes` the size of a record as last seen. `leader_epoch` is
     that of the log when it reached to the head and to the dead letters that are `recorded`, `open_epoch` when it reached to the end of the
-    open files (None: not known). The two differ from a start to its first poll.
+    open files (None: not known). The two differ from a start to its first poll. `incarnation` is another number when the offsets after the
+    frontier may be those of other records, or are read anew: what was read before does not hold then.
     """
 
     topic_partition: TopicPartition
@@ -110,6 +113,7 @@ class PartitionState:
     record_bytes: float = 0.0
     leader_epoch: int | None = None
     open_epoch: int | None = None
+    incarnation: int = field(default_factory=new_incarnation, compare=False)
 
     @property
     def head(self) -> int:
@@ -196,7 +200,8 @@ def cut_off(state: PartitionState, head: int) -> PartitionState:
     """The state after the log was truncated at `head`, above the frontier: what was known beyond is forgotten."""
     short = [replace(delivery, until=min(delivery.until, head)) for delivery in state.deliveries]
     deliveries = tuple(next(group) for _, group in groupby(short, key=lambda delivery: delivery.until))
-    left = replace(state, deliveries=deliveries, recorded=state.recorded.before(head), more=False)
+    recorded = state.recorded.before(head)
+    left = replace(state, deliveries=deliveries, recorded=recorded, more=False, incarnation=new_incarnation())
     if left.examined <= head:
         return left
     return replace(left, examined=left.frontier, examined_ms=None, tail=Tail(), open_state=None)

@@ -139,8 +139,9 @@ class Rewrites:
             for version, one in self.log.state.replaced.items()
             if version not in unseen and now - iso_ms(one.committed_at) >= self.grace_ms
         ]
-        due = self._due_by_store([version for version in due if self._is_followed(version, now)], now)
-        gone = {version: keys for version in due if (keys := self._delete(version))}
+        followed = [version for version in due if self._is_followed(version, now)]
+        deleted = {version: self._delete(version) for version in self._due_by_store(followed, now)}
+        gone = {version: count for version, count in deleted.items() if count is not None}
         if gone:
             entry = self.log.new_entry(EntryKind.REWRITE, deleted=tuple(gone))
             self.commit(entry)
@@ -176,27 +177,36 @@ class Rewrites:
             self._rests_until_ms = now_ms + MINUTE_MS
         return followed
 
-    def _delete(self, version: int) -> int:
-        """Deletes the originals of an entry; gives how many, 0 where not all of them are gone."""
+    def _delete(self, version: int) -> int | None:
+        """Deletes the originals of an entry; gives how many, None where not all of them are gone."""
         key = self.log.paths.commit(version)
         try:
             entry = read_entry(self.log.store.get(key), key=key)
-            keys = originals(entry, self.log.state.replaced[version].topic_partitions)
+            keys = self._originals(entry)
             owned = _Owned(self.log)
             with ThreadPool(THREADS) as pool:
                 list(pool.each(owned.delete, keys))
         except StorageUnavailable as error:
             _log.info("originals are deleted later", extra={"facts": {"version": version, "reason": str(error)}})
-            return 0
+            return None
         except (StorageError, LogDamaged) as error:
             self._rests_until_ms = self.log.clock_ms() + REST_MS
             self.warn(
                 f"Objects that entry {version} has replaced stay in the bucket, where listings find their records twice: {error} Grant "
                 "s3:DeleteObject on them; they are tried again within the hour."
             )
-            return 0
+            return None
         _log.info("originals deleted", extra={"facts": {"version": version, "objects": len(keys)}})
         return len(keys)
+
+    def _originals(self, entry: CommitEntry) -> list[str]:
+        """Return the keys of an entry's originals. Records that are read again may have got some of these keys since: those stay."""
+        topic_partitions = self.log.state.replaced[entry.version].topic_partitions
+        keys, incarnations = originals(entry, topic_partitions), self.log.state.incarnations
+        if all(incarnations.latest(tp) <= entry.version for tp in topic_partitions):
+            return list(keys)
+        named = {file.key for later in self.log.entries(after=entry.version) for file in later.files}
+        return [key for key in keys if key not in named]
 
 
 @dataclass

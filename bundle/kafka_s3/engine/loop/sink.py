@@ -140,7 +140,7 @@ class Sink:
         self._outage = Outage(behaviour.lost, observer, clock_ms, self.failures.is_final)
         self.committer = Committer(
             log,
-            Recovery(brokers, source, store, behaviour.lost, remakes or {}, lambda: log.state.erased),
+            Recovery(brokers, source, store, behaviour.lost, remakes or {}, lambda: log.state),
             followers,
             observer,
             self._phases,

@@ -16,11 +16,20 @@ from typing import Final, TypeAlias
 
 from kafka_s3.connect.java.regex import compile_pattern
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.engine.log.fold import undivided
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.committer import nothing_more
-from kafka_s3.engine.loop.planner import Behaviour, PartitionState, assignment, closing_held, cut_off, delivered
+from kafka_s3.engine.loop.planner import (
+    Behaviour,
+    PartitionState,
+    assignment,
+    closing_held,
+    cut_off,
+    delivered,
+    new_incarnation,
+)
 from kafka_s3.model.errors import OffsetsLost, SinkError, SourceError, TopicMissing, TopicRecreated
-from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Brokers, Observer, Topic, TopicBacklog
 from kafka_s3.model.tasks import Assignment, TaskReport
 
@@ -129,7 +138,7 @@ class Topics:
         ends = self.brokers.ends(self.partition_states)
         heads = {tp: min(end.offset, self._damaged.get(tp, end.offset)) for tp, end in ends.items()}
         self._note_silent(self.partition_states.keys() - heads.keys())
-        short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
+        short = {tp.topic for tp, head in heads.items() if head < self._seen(self.partition_states[tp])}
         recreated = self._stop_recreated(self.brokers.describe(sorted(short)).values())
         cut = self._cut_logs(ends, recreated)
         for tp, head in heads.items():
@@ -141,7 +150,7 @@ class Topics:
                 continue
             if tp.topic not in recreated and same < state.frontier:
                 self._lost_below_frontier(tp, state.frontier, same, head)
-            elif same < state.seen:
+            elif same < self._seen(state):
                 self._lost_above_frontier(state, same, head)
             state, epoch = self.partition_states[tp], ends[tp].epoch
             if (state.leader_epoch, state.open_epoch) != (epoch, epoch):
@@ -150,7 +159,7 @@ class Topics:
 
     def _cut_logs(self, ends: Mapping[TopicPartition, LogEnd], recreated: Set[str]) -> dict[TopicPartition, int]:
         """Up to which offset the logs are what was known of them, of those that were cut: a new leader may not have all of it."""
-        known = {tp: self.partition_states[tp].known for tp in ends.keys() & self.partition_states.keys()}
+        known = {tp: self._proofs(self.partition_states[tp]) for tp in ends.keys() & self.partition_states.keys()}
         cut: dict[TopicPartition, int] = {}
         for proof in range(max(map(len, known.values()), default=0)):
             asked = {
@@ -163,6 +172,18 @@ class Topics:
             for tp, at in self.brokers.cut_before(asked).items():
                 cut[tp] = min(at, cut.get(tp, at))
         return cut
+
+    def _seen(self, state: PartitionState) -> int:
+        """Return one past the highest offset that is known to have been there, erased ones included."""
+        return max(state.seen, self._erased(state.topic_partition).until)
+
+    def _proofs(self, state: PartitionState) -> tuple[LogEnd, ...]:
+        """Return offsets with leader epochs that prove that a log is still the same."""
+        erased = self._erased(state.topic_partition).until
+        return (*state.known, *([LogEnd(erased, state.leader_epoch)] if erased > state.seen else []))
+
+    def _erased(self, tp: TopicPartition) -> OffsetSet:
+        return self.log.state.erased.get(tp, OffsetSet())
 
     def without_damage(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
         """The reports of what could be read. A topic-partition with damage is read up to there, until topics are refreshed."""
@@ -369,9 +390,10 @@ class Topics:
             f"{tp} was truncated at {same}, above the sink's position {state.frontier}: it had reached to {state.seen}, and ends at "
             f"{head} now." + (f" The {dropped} of what is gone are dropped, and it is read again." if dropped else "")
         )
-        if dead:
+        cuts = {tp: same} if self._erased(tp).until > same else {}
+        if dead or cuts:
             moved = replace(progress, recorded=progress.recorded.before(same))
-            self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}), nothing_more)
+            self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}, cuts=cuts), nothing_more)
         self.partition_states[tp] = left
 
     def _lost_below_frontier(self, tp: TopicPartition, wanted: int, same: int, head: int) -> None:
@@ -387,10 +409,13 @@ class Topics:
                 "behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
             )
             text = grown if same < head else short
+            self.partition_states[tp] = replace(self.partition_states[tp], incarnation=new_incarnation())
             self.stop({tp: OffsetsLost(f"Sink {self.behaviour.sink}: {tp} {text}")})
             return
-        self.observer.warned(f"{tp} was truncated at {same}, before {wanted}: the sink goes on at {same}.")
-        self._jump({tp: same}, cause="truncated")
+        position = undivided(self.log.entries(), {tp: same}, self.brokers.starts([tp])).get(tp, same)
+        self.observer.warned(f"{tp} was truncated at {same}, before {wanted}: the sink goes on at {position}.")
+        cuts = {tp: same} if self._erased(tp).since(position).before(same).ranges else {}
+        self._jump({tp: position}, cause="truncated", cuts=cuts)
 
     def _stop_recreated(self, topics: Iterable[Topic]) -> set[str]:
         """The names of the topics that are not those that the log knows; their topic-partitions stop, or start from the beginning."""
@@ -418,7 +443,12 @@ class Topics:
         self._jump(positions, cause="recreated", topic_ids={topic.name: topic.id})
 
     def _jump(
-        self, positions: Mapping[TopicPartition, int], *, cause: str, topic_ids: Mapping[str, str] | None = None
+        self,
+        positions: Mapping[TopicPartition, int],
+        *,
+        cause: str,
+        topic_ids: Mapping[str, str] | None = None,
+        cuts: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """Moves frontiers over what is gone, as an entry of the log."""
         before = self.log.state.progress
@@ -429,7 +459,9 @@ class Topics:
             tp: _moved(before[tp], position, cause=cause, state=self.partition_states.get(tp))
             for tp, position in positions.items()
         }
-        entry = self.log.new_entry(EntryKind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {})
+        entry = self.log.new_entry(
+            EntryKind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {}, cuts=cuts or {}
+        )
         self.commit(entry, partial(self._moved_to, progress, cause))
 
     def _moved_to(self, progress: Mapping[TopicPartition, Progress], cause: str) -> None:
@@ -446,6 +478,7 @@ class Topics:
                 deliveries=kept,
                 open_state=None,
                 leader_epoch=progress[tp].leader_epoch,
+                incarnation=new_incarnation(),
             )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.delta.follower import by_topic
-from kafka_s3.followers.delta.planner import TablePlanner, TableState
+from kafka_s3.followers.delta.follower import TopicFiles, by_topic
+from kafka_s3.followers.delta.planner import TableLayout, TablePlanner, TableState
 from kafka_s3.model.files import DataFile
 
 
@@ -24,6 +24,7 @@ class DifferenceKind(StrEnum):
     REFUSED = "table refused"
     BEHIND = "table behind"
     NOT_IN_TABLE = "object not in table"
+    SUPERSEDED = "superseded object"
     MISSING_OBJECT = "missing object"
     WRONG_SIZE = "wrong size"
     WRONG_COUNT = "wrong count"
@@ -94,3 +95,21 @@ def absent_objects(
         text = f"The object of {file.records} records is not in the table{why}"
         differences.append(TableDifference(DifferenceKind.NOT_IN_TABLE, file.key, text))
     return differences
+
+
+def superseded_in_table(
+    named: TopicFiles, layout: TableLayout, topic: str, held: Mapping[str, tuple[int, int | None]], *, remedy: str
+) -> Iterator[TableDifference]:
+    """Yield the objects of a table whose records do not count any more, at least in part."""
+    for key in named.superseded:
+        if layout.path_of(topic, key) in held:
+            text = f"The table has an object whose records were read again or replaced since. {remedy}"
+            yield TableDifference(DifferenceKind.SUPERSEDED, key, text)
+    for key in named.divided:
+        text = "Some records of the object were read again since, and a table has it as a whole: these are in the table twice."
+        yield TableDifference(DifferenceKind.SUPERSEDED, key, text)
+
+
+def is_as_logged(counts: tuple[int, int | None] | None, file: DataFile) -> bool:
+    """Return whether a table has a file, by its size and number of records there, as the log names it now."""
+    return counts is not None and counts[0] == file.bytes and counts[1] in (None, file.records)

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 
 from kafka_s3.connect.naming.table_names import TableName, TableNames, normal_location
 from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, Swap, committed_ms
+from kafka_s3.engine.log.fold import live_objects
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.delta.planner import (
     THREADS,
@@ -108,9 +109,35 @@ def without_replaced(entries: Sequence[EntryFiles]) -> list[EntryFiles]:
     return found[::-1]
 
 
-def files_of_log(log: CommitLog, topic: str) -> list[EntryFiles]:
-    """What the whole log says of a topic's table: by entry the files that are to be in it. Raises StorageError, LogDamaged."""
-    return without_replaced(by_topic(log.entries()).get(topic, []))
+@dataclass(frozen=True, slots=True)
+class TopicFiles:
+    """What the whole log says of a topic's table: by entry the files that are to be in it; `superseded` are the keys of all others that it
+    names, each with the last entry that does. `divided` are files that are to be in it, though only a part of their records counts.
+    """
+
+    entries: list[EntryFiles]
+    superseded: dict[str, int]
+    divided: list[str]
+
+
+def files_of_log(log: CommitLog, topic: str) -> TopicFiles:
+    """Read what the log says of a topic's table. Raises StorageError, LogDamaged."""
+    changes, named = list[EntryFiles](), dict[str, int]()
+
+    def seen() -> Iterator[CommitEntry]:
+        for entry in log.entries():
+            own = tuple(file for file in entry.files if file.topic == topic and in_table(file))
+            named.update((file.key, entry.version) for file in own)
+            changes.extend(by_topic([entry]).get(topic, ()))
+            yield replace(entry, files=own)
+
+    live = live_objects(seen())
+    entries = [
+        replace(one, files=tuple(f for f in one.files if f.key in live and live[f.key].version == one.version))
+        for one in changes
+    ]
+    superseded = {key: version for key, version in named.items() if key not in live}
+    return TopicFiles(entries, superseded, [key for key, one in live.items() if not one.is_whole])
 
 
 def offset_ranges(files: Iterable[DataFile]) -> dict[str, list[list[int]]]:
@@ -350,7 +377,8 @@ class ZeroCopy:
     def apply_entries(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes the files of some entries of a topic; those of all earlier entries, too, where the table is not there yet."""
         state = self.table(topic).state()
-        if log.state.rewritten and self._needs_the_log(state, topic, entries, log):
+        reset = log.state.incarnations.latest_of(topic) > (-1 if state is None else state.position)
+        if reset or (log.state.rewritten and self._needs_the_log(state, topic, entries, log)):
             self._take_all(topic, log, state)
         elif after < 0 or state is not None:
             self._take_in_turn(topic, entries, state)
@@ -373,21 +401,31 @@ class ZeroCopy:
             return not all(pool.each(lambda file: self.table_planner.store.head(file.key) is not None, old))
 
     def _take_all(self, topic: str, log: CommitLog, state: TableState | None) -> None:
-        """Takes what the log says to its end, without the objects that others have taken the place of since.
+        """Take what the log says to its end: without objects whose place others have taken, or whose offsets are of another incarnation.
 
         A table that holds some of these gets one version. Any other gets several, of which the last says how far it has come: what is
         there already is left out when it has to be repeated.
         """
-        after = -1 if state is None else state.position
-        entries = by_topic(log.entries(after=after)).get(topic, [])
-        wanted, path = without_replaced(entries), self.table_planner.layout.path_of
-        held = set(self.table(topic).paths()) if state is not None else set()
-        gone = {path(topic, key) for one in entries for key in one.replaced}
-        here = {path(topic, file.key) for one in entries for file in one.files}
-        if lacking := gone - here - held:
-            raise self._refusal(topic, len(lacking), len(gone), wanted[-1].version)
-        gone &= held - {path(topic, file.key) for one in wanted for file in one.files}
-        if gone:
+        after, path = -1 if state is None else state.position, self.table_planner.layout.path_of
+        ours, held = files_of_log(log, topic), set(self.table(topic).paths()) if state is not None else set()
+        wanted = [one for one in ours.entries if one.version > after]
+        superseded = {path(topic, key): version for key, version in ours.superseded.items()}
+        replaced = {path(topic, key) for one in wanted for key in one.replaced}
+        here = {path(topic, file.key) for one in wanted for file in one.files}
+        here |= {one for one, version in superseded.items() if version > after}
+        lacking = replaced - here - held
+        reset = 0 <= after < log.state.incarnations.latest_of(topic)
+        if reset and held - superseded.keys() - {path(topic, f.key) for one in ours.entries for f in one.files}:
+            lacking |= superseded.keys() - here - held  # their rows may be in files of another writer
+        if lacking:
+            raise self._refusal(topic, len(lacking), len(superseded), wanted[-1].version)
+        for key in ours.divided if reset else ():
+            self.reporter.warn(
+                f"{self.reporter.tables}: {key} stays in the table with all its records, though some of them were read again since, "
+                "because an object is in a table as a whole."
+            )
+        gone = held & (superseded.keys() | here if reset else superseded.keys())
+        if gone or reset:
             self._commit(topic, wanted, state, removed=sorted(gone))
             return
         for number, some in enumerate(portions := list(_portions(wanted))):
@@ -440,7 +478,7 @@ class ZeroCopy:
             raise TableRefused(f"{table.address} has {', '.join(state.obstacles)}. {table.remedy}")
         files, absent = [file for one in entries for file in one.files], set[str]()
         if state is not None and (state.position < 0 or removed is not None):  # it may hold some of the files
-            held = set(table.paths())
+            held = set(table.paths()).difference(removed or ())
             files = [file for file in files if layout.path(file) not in held]
         elif entries[0].swaps:
             removed, absent = self._swapped(topic, entries[0])
@@ -448,7 +486,7 @@ class ZeroCopy:
         modified = {file.key: one.committed_ms for one in entries for file in one.files}
         plan = self.table_planner.plan(state, files, modified_ms=modified)
         if removed:
-            self._check_all_in(plan, topic)
+            self._check_all_in(plan, topic, {swap.by for one in entries for swap in one.swaps})
         plan.left_out |= dict.fromkeys(absent, "what it takes the place of is not in the table")
         note, same = note_of(self.sink, entries, plan), bool(removed) and not any(one.erases for one in entries)
         at = entries[-1].version if position is None else position
@@ -457,9 +495,11 @@ class ZeroCopy:
             commit = Commit(at, plan.files, removed or (), note, at_ms=self.clock_ms(), same_records=same)
             table.commit(state, plan, commit)
 
-    def _check_all_in(self, plan: TablePlan, topic: str) -> None:
+    def _check_all_in(self, plan: TablePlan, topic: str, replacing: Collection[str]) -> None:
         """Raises TableRefused where records would leave the table with what is replaced, and not come back with what replaces it."""
         for key, why in plan.left_out.items():
+            if key not in replacing:
+                continue
             raise TableRefused(
                 f"{self.table(topic).address} would lose records: {key}, which takes the place of others, stays out: {why}. {self.rebuild} "
                 "puts the table right."

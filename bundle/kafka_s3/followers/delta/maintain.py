@@ -21,7 +21,15 @@ from enum import StrEnum
 from typing import Final
 
 from kafka_s3.engine.log.log import CommitLog, is_published
-from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference, absent_objects
+from kafka_s3.followers.delta.findings import (
+    DifferenceKind,
+    Rebuilt,
+    TableCheck,
+    TableDifference,
+    absent_objects,
+    is_as_logged,
+    superseded_in_table,
+)
 from kafka_s3.followers.delta.follower import EntryFiles, by_topic, files_of_log
 from kafka_s3.followers.delta.planner import Commit, TableLayout, TablePlanner, TableState
 from kafka_s3.followers.delta.table import REMEDY, Table
@@ -35,7 +43,8 @@ REBUILD: Final = "kafka-s3 delta rebuild"
 
 def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, topic: str) -> TableCheck:
     """Compares one topic's table. Raises StorageError, CommitError; what the table itself refuses is a finding."""
-    entries = files_of_log(log, topic)
+    named = files_of_log(log, topic)
+    entries = named.entries
     ours = {table_planner.layout.path(file): file for one in entries for file in one.files}
     found = TableCheck(topic, table.address, files=len(ours), records=sum(file.records for file in ours.values()))
     try:
@@ -51,6 +60,8 @@ def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, to
     found.version, found.position = state.version, state.position
     found.findings += _open_differences(state, entries, address=table.address)
     held = table.files()
+    if not any(one.kind is DifferenceKind.BEHIND for one in found.findings):
+        found.findings += superseded_in_table(named, table_planner.layout, topic, held, remedy=REBUILD)
     found.findings += absent_objects(found, ours, held, planner=table_planner, state=state, rebuild=REBUILD)
     found.findings += _in_bucket(table_planner, topic, held)
     return found
@@ -58,7 +69,7 @@ def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, to
 
 def check_copy(log: CommitLog, store: ObjectStore, key: str, *, topic: str, name: str) -> TableCheck:
     """How far one table has come that Spark writes: what is in it only Spark can say. Raises StorageError, CommitError."""
-    entries = files_of_log(log, topic)
+    entries = files_of_log(log, topic).entries
     files = [file for one in entries for file in one.files]
     position = read_positions(store, key).position_of(topic)
     found = TableCheck(topic, name, None, position, len(files), sum(file.records for file in files))
@@ -103,7 +114,7 @@ def rebuild(
     log: CommitLog, table_planner: TablePlanner, table: Table, *, topic: str, clock_ms: Callable[[], int]
 ) -> Rebuilt:
     """Makes a topic's table in place. Raises TableError, StorageError; ObjectMissing where the table would lose records."""
-    entries = files_of_log(log, topic)
+    entries = files_of_log(log, topic).entries
     if not entries:
         return Rebuilt(topic)
     state = table.state()
@@ -112,7 +123,7 @@ def rebuild(
     held = table.files() if state is not None else {}
     files = [file for one in entries for file in one.files]
     wanted = {table_planner.layout.path(file) for file in files}
-    lacking = [file for file in files if table_planner.layout.path(file) not in held]
+    lacking = [file for file in files if not is_as_logged(held.get(table_planner.layout.path(file)), file)]
     removed = [path for path in held if path not in wanted]
     if removed:
         _check_objects(table_planner.store, lacking)

@@ -125,7 +125,8 @@ class Table:
         table = self._table
         with _errors(self.address):
             changes = not commit.same_records
-            removed = [RemoveAction(path, changes, commit.at_ms) for path in commit.removed]
+            again = {file.path for file in commit.files}  # whose new action takes the place of the earlier one
+            removed = [RemoveAction(path, changes, commit.at_ms) for path in commit.removed if path not in again]
             table.create_write_transaction(
                 [*(_add(file, changes) for file in commit.files), *removed],
                 "append",

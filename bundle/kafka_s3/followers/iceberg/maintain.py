@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference, absent_objects
+from kafka_s3.followers.delta.findings import (
+    DifferenceKind,
+    Rebuilt,
+    TableCheck,
+    TableDifference,
+    absent_objects,
+    is_as_logged,
+    superseded_in_table,
+)
 from kafka_s3.followers.delta.follower import EntryFiles, files_of_log
 from kafka_s3.followers.delta.planner import Commit, TablePlanner
 from kafka_s3.followers.iceberg.bucket_io import bucket_and_key
@@ -34,7 +42,8 @@ _OURS: Final = re.compile(r"(snap-\d+-\d+-[0-9a-f-]{36}|[0-9a-f-]{36}-m\d+)\.avr
 
 def check_table(log: CommitLog, planner: TablePlanner, table: IcebergTable, *, topic: str) -> TableCheck:
     """Compares one topic's table. Raises StorageError, CommitError; what the table itself refuses is a finding."""
-    entries = files_of_log(log, topic)
+    named = files_of_log(log, topic)
+    entries = named.entries
     ours = {planner.layout.path(file): file for one in entries for file in one.files}
     found = TableCheck(topic, table.address, files=len(ours), records=sum(file.records for file in ours.values()))
     try:
@@ -53,6 +62,8 @@ def check_table(log: CommitLog, planner: TablePlanner, table: IcebergTable, *, t
         text = f"The table has {obstacle}, so that objects cannot be added as they are. {REMEDY}"
         found.findings.append(TableDifference(DifferenceKind.REFUSED, table.address, text))
     found.findings += _behind(state.position, entries, address=table.address)
+    if not any(one.kind is DifferenceKind.BEHIND for one in found.findings):
+        found.findings += superseded_in_table(named, planner.layout, topic, held, remedy=REBUILD)
     found.findings += absent_objects(found, ours, held, planner=planner, state=state, rebuild=REBUILD)
     found.findings += _in_bucket(planner, held, topic=topic)
     return found
@@ -90,7 +101,7 @@ def rebuild(
     log: CommitLog, planner: TablePlanner, table: IcebergTable, *, topic: str, clock_ms: Callable[[], int]
 ) -> Rebuilt:
     """Puts a topic's table right in one commit. Raises TableError, StorageError; ObjectMissing where the table would lose records."""
-    entries = files_of_log(log, topic)
+    entries = files_of_log(log, topic).entries
     state = table.state()
     if state is not None and state.obstacles:
         raise TableRefused(f"{table.address} has {', '.join(state.obstacles)}. {REMEDY}")
@@ -101,13 +112,14 @@ def rebuild(
     files = [file for one in entries for file in one.files]
     gone = {file.key for file in files if store.head(file.key) is None}
     wanted = {layout.path(file) for file in files if file.key not in gone}
-    removed = [path for path in held if path not in wanted]
+    lacking = [file for file in files if not is_as_logged(held.get(layout.path(file)), file)]
+    current = wanted - {layout.path(file) for file in lacking}
+    removed = [path for path in held if path not in current]
     if gone and any("://" in path for path in removed):
         raise ObjectMissing(
             f"{len(gone)} objects of the log are gone ({min(gone)}, for example); files of other writers may hold their records, "
             "and would be taken out. Nothing was changed. Restore the objects, or drop the table: the sink makes it again without them."
         )
-    lacking = [file for file in files if layout.path(file) not in held]
     plan = planner.plan(
         state, lacking, modified_ms={file.key: one.committed_ms for one in entries for file in one.files}
     )

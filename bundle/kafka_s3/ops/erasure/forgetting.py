@@ -144,7 +144,7 @@ class Forgetting:
             state = state.after(entry)
         check_topics(self.topics, entries)
         live = live_objects(entries)
-        files, letters = live_files(live.values(), state.erased, self.topics)
+        files, letters = live_files(live.values(), self.topics)
         most = self.settings.number("writer.memory.bytes") // 4
         found = Search(self.store, self._compactor(), self.subjects, most).run(files, letters)
         unsure = self._find_offsets(found)

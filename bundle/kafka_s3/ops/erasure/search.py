@@ -36,9 +36,7 @@ LONG_DIGITS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class LiveSlice:
-    """Rows of a file that are of one topic-partition, and how much of them counts, as `LiveObject` says it. `erased` are offsets erased
-    before.
-    """
+    """Rows of a file that are of one topic-partition, and how much of them counts, as `LiveObject` says it."""
 
     facts: DataFile
     until: int | None
@@ -157,26 +155,20 @@ class Found:
         return found
 
 
-def live_files(
-    live: Iterable[LiveObject], erased: Mapping[TopicPartition, OffsetSet], topics: frozenset[str]
-) -> tuple[list[LiveFile], list[LiveFile]]:
+def live_files(live: Iterable[LiveObject], topics: frozenset[str]) -> tuple[list[LiveFile], list[LiveFile]]:
     """The files, and the dead letter files, that a log counts of these topics (empty: all)."""
     wanted = [one for one in live if not topics or one.file.topic in topics]
     letters = [
-        LiveFile({Role.DEAD_LETTER: one.file}, (LiveSlice(one.file, None, NONE),))
+        LiveFile({Role.DEAD_LETTER: one.file}, (LiveSlice(one.file, one.until, NONE),))
         for one in wanted
         if one.file.role is Role.DEAD_LETTER
     ]
     files = group_by_file(one for one in wanted if one.file.role in ROLES)
-    return [_live_file(parts, erased) for parts in files], letters
+    return [_live_file(parts) for parts in files], letters
 
 
-def _live_file(parts: Mapping[Role, LiveObject], erased: Mapping[TopicPartition, OffsetSet]) -> LiveFile:
-    slices = list[LiveSlice]()
-    for one in next(iter(parts.values())).by_slice:
-        offsets = erased.get(one.file.topic_partition, NONE)
-        within = offsets.since(one.file.first_offset).before(one.file.last_offset + 1)
-        slices.append(LiveSlice(one.file, one.until, within))
+def _live_file(parts: Mapping[Role, LiveObject]) -> LiveFile:
+    slices = (LiveSlice(one.file, one.until, one.erased) for one in next(iter(parts.values())).by_slice)
     return LiveFile({role: parts[role].file for role in ROLES if role in parts}, tuple(slices))
 
 
@@ -282,12 +274,14 @@ class Search:
         except DAMAGE as error:
             raise MergeRefused(f"It cannot be read as dead letters ({type(error).__name__}).") from error
         found.letters_read += len(letters)
-        rows = []
+        rows, until = [], one.slices[0].until
+        erased = erased if until is None else erased.before(until)
         for row, letter in enumerate(letters):
             if letter.offset in erased or self._is_of_subject(letter, found):
                 rows.append(row)
         if rows:
             offsets = OffsetSet.of(letters[row].offset for row in rows)
+            offsets = offsets if until is None else offsets.before(until)
             found.matches.append(Match(one, one.slices[0], OffsetSet.of(rows), offsets))
 
     def _is_of_subject(self, letter: DeadLetter, found: Found) -> bool:

@@ -16,8 +16,9 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import DataKeys, slices_of_rewritten
 from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, LetterState, letters
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Replacement, Reset, Segment
+from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Replacement, Segment
 from kafka_s3.engine.log.history import read_history
+from kafka_s3.engine.log.incarnations import Reset
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
 from kafka_s3.engine.task.worker import Pipeline
@@ -120,8 +121,10 @@ class OffsetAccounts:
     def _reset(self, reset: Reset) -> None:
         if reset.goes_back and self.offset in reset.to_read:
             self._supersede()
+        if reset.replaces_records(self.offset + 1):
+            self._erased = False
         if reset.recreated:
-            self.start, self._erased = None, False
+            self.start = None
         else:
             self.start = reset.frontier if self.start is None else min(self.start, reset.frontier)
 

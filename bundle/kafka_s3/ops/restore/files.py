@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import marshal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import count
@@ -24,7 +24,8 @@ from kafka_s3.connect.naming.keys import (
 )
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.fold import UNPUBLISHED, LogFold, Replacement, Reset, Segment
+from kafka_s3.engine.log.fold import NONE, UNPUBLISHED, LogFold, Replacement, Segment, erased_after
+from kafka_s3.engine.log.incarnations import Reset
 from kafka_s3.engine.log.spill import TemporaryDatabase
 from kafka_s3.model.files import ROLES, DataFile, Role
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
@@ -42,7 +43,7 @@ class StoredFile:
     records, epoch ms, None where they have different ones, or where it is not known. `in_order`: as their offsets are.
 
     Where the objects hold other topic-partitions, too, these are its rows alone, and `place` says how many of the objects' come before
-    them, and how many there are.
+    them, and how many there are. `erased` are the offsets in its range that it lacks because their records were erased.
     """
 
     topic_partition: TopicPartition
@@ -57,6 +58,7 @@ class StoredFile:
     until: int | None = None
     in_order: bool = True
     place: tuple[int, int] | None = None
+    erased: OffsetSet = field(default_factory=OffsetSet)
 
     @property
     def name(self) -> str:
@@ -304,7 +306,6 @@ class RestoreSelection:
         return cut if skip == cut.skip else replace(cut, skip=skip)
 
 
-NONE: Final = OffsetSet()
 _TABLES: Final = """
 CREATE TABLE files (id INTEGER PRIMARY KEY, topic TEXT, partition INT, directory TEXT, first INT, last INT, until INT, file BLOB,
   key TEXT);
@@ -360,24 +361,21 @@ class FileTable:
         query = f"DELETE FROM files WHERE {_OF} AND directory = ? AND first BETWEEN ? AND ?"
         self._db.execute(query, (*tp, directory, first, last))
 
-    def replace(self, keys: Iterable[str]) -> None:
-        """Files whose first object has one of these keys are in others."""
+    def replace(self, keys: Iterable[str]) -> Iterator[StoredFile]:
+        """Remove the files whose first object has one of these keys, and yield them: their records are in others."""
         for key in keys:
-            self._db.execute("DELETE FROM files WHERE key = ?", (key,))
+            query = "DELETE FROM files WHERE key = ? RETURNING topic, partition, file"
+            for topic, partition, packed in self._db.execute(query, (key,)).fetchall():
+                yield _unpacked(TopicPartition(topic, partition), packed)
 
-    def cut_at(self, tp: TopicPartition, offset: int, erased: OffsetSet = NONE) -> None:
-        """What is at or behind the offset is not wanted of the files so far: the n-th row is at the first offset and n, or later. What is
-        `erased` is in none of them.
-        """
+    def cut_at(self, tp: TopicPartition, offset: int) -> None:
+        """Drop rows at or after an offset from the files so far: the n-th row is at the first offset and n, or later."""
         self._db.execute(f"DELETE FROM files WHERE {_OF} AND first >= ?", (*tp, offset))
-        self._db.execute(
-            f"UPDATE files SET until = min(? - first, coalesce(until, ? - first)) WHERE {_OF} AND last >= ?",
-            (offset, offset, *tp, offset),
-        )
-        query = f"SELECT id, first FROM files WHERE {_OF} AND last >= ?"
-        for number, first in self._db.execute(query, (*tp, offset)).fetchall() if erased.ranges else ():
-            rows = offset - first - len(erased.since(first).before(offset))
-            self._db.execute("UPDATE files SET until = min(until, ?) WHERE id = ?", (rows, number))
+        query = f"SELECT id, file FROM files WHERE {_OF} AND last >= ?"
+        for number, packed in self._db.execute(query, (*tp, offset)).fetchall():
+            file = _unpacked(tp, packed)
+            rows = offset - file.first_offset - len(file.erased.before(offset))
+            self._db.execute("UPDATE files SET until = min(?, coalesce(until, ?)) WHERE id = ?", (rows, rows, number))
 
     def cut_apart(self) -> None:
         """Of files of one directory that overlap, the earlier one ends where the later begins."""
@@ -455,13 +453,14 @@ def _packed(file: StoredFile) -> bytes:
     parts = [(role.value, part.key, part.size, part.format) for role, part in file.parts.items()]
     return marshal.dumps((
         file.first_offset, file.folder, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
-        file.until, file.in_order, file.place,
+        file.until, file.in_order, file.place, file.erased.ranges,
     ))  # fmt: skip
 
 
 def _unpacked(tp: TopicPartition, packed: bytes) -> StoredFile:
-    first, directory, parts, *rest = marshal.loads(packed)
-    return StoredFile(tp, first, directory, {ROLES[role]: StoredObject(*one) for role, *one in parts}, *rest)
+    first, directory, parts, *plain, erased = marshal.loads(packed)
+    objects = {ROLES[role]: StoredObject(*one) for role, *one in parts}
+    return replace(StoredFile(tp, first, directory, objects, *plain), erased=OffsetSet(erased))
 
 
 _INFIX = {".keys.": Role.KEY, ".headers.": Role.HEADER}
@@ -476,32 +475,34 @@ def logged_files(
     Each record is in one of them: what was read again, or was of a topic before it was recreated, is left out.
     """
     fold, files, letters = LogFold(), FileTable(), dict[TopicPartition, int]()
-    erased: dict[TopicPartition, OffsetSet] = {}
+    erased: Mapping[TopicPartition, OffsetSet] = {}
     for entry in entries:
-        erased |= {tp: erased.get(tp, NONE).plus(more) for tp, more in entry.erased.items()}
-        for event in fold.add(entry):
+        events, lacking = fold.add(entry), dict(entry.erased)
+        erased = erased_after(entry, (event for event in events if isinstance(event, Reset)), erased)
+        for event in events:
             tp = event.topic_partition
             if not wants(tp):
                 continue
             if isinstance(event, Segment):
-                for file in _grouped(event.files):
+                for file in _grouped(event.files, erased):
                     files.add(file)
             elif isinstance(event, Replacement):
-                files.replace(event.swap.keys)
+                for file in files.replace(event.swap.keys):
+                    lacking[file.topic_partition] = lacking.get(file.topic_partition, NONE).plus(file.erased)
             elif isinstance(event, Reset) and event.goes_back:
-                files.cut_at(tp, event.frontier, erased.get(tp, NONE))
+                files.cut_at(tp, event.frontier)
             elif isinstance(event, Gap) and event.cause == UNPUBLISHED:
                 files.remove(tp, event.first, last=event.last)
         if entry.kind is EntryKind.REWRITE:  # an object and its sidecars are of several swaps
             slices = (one for file in entry.files for one in file.by_slice)
-            for file in _grouped(one for one in slices if wants(one.topic_partition)):
+            for file in _grouped((one for one in slices if wants(one.topic_partition)), lacking):
                 files.add(file)
         for tp, found in entry.dead_letters.items():
             letters[tp] = letters.get(tp, 0) + found.count
     return files, letters
 
 
-def _grouped(objects: Iterable[DataFile]) -> Iterable[StoredFile]:
+def _grouped(objects: Iterable[DataFile], erased: Mapping[TopicPartition, OffsetSet]) -> Iterable[StoredFile]:
     """The files of an entry, each with its objects. Where a transform routes records, only the folder tells files apart."""
     groups: dict[tuple[TopicPartition, str, str, int], StoredFile] = {}
     for file in objects:
@@ -513,6 +514,7 @@ def _grouped(objects: Iterable[DataFile]) -> Iterable[StoredFile]:
             StoredFile(
                 file.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
                 file.max_timestamp, in_order=not file.sorted_by, place=file.place,
+                erased=erased.get(file.topic_partition, NONE).since(file.first_offset).before(file.last_offset + 1),
             ),
         )  # fmt: skip
         found.parts[file.role] = StoredObject(file.key, file.bytes, file.format)

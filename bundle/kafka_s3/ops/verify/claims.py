@@ -23,8 +23,9 @@ from typing import Final
 import numpy as np
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.fold import LogFold, Replacement, Reset, Segment
+from kafka_s3.engine.log.fold import LogFold, Replacement, Segment
 from kafka_s3.engine.log.history import scan_history
+from kafka_s3.engine.log.incarnations import Reset
 from kafka_s3.engine.log.spill import SegmentStore
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged
@@ -417,22 +418,22 @@ def read_claims(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Cl
 
 
 def claimed_twice(claims: Claims) -> Iterator[Finding]:
-    """Keys that an entry claims although an earlier one does, whose segment was current when it was written."""
+    """Keys that an entry claims although an earlier one does, whose offsets were not to be read again when it was written."""
     versions = {version for repeated in claims.keys.repeated.values() for version in repeated}
     claimed: dict[str, list[tuple[int, DataFile]]] = {}
-    numbered: dict[tuple[TopicPartition, int], list[tuple[int, int]]] = {}
+    numbered: dict[tuple[TopicPartition, int], list[int]] = {}
     for tp in claims.segments if versions else ():
         for number, segment in enumerate(claims.segments.of(tp)):
             if segment.version in versions:
-                numbered.setdefault((tp, segment.version), []).append((number, segment.until))
+                numbered.setdefault((tp, segment.version), []).append(number)
                 for file in segment.files:
                     if claims.keys.digest(file.key) in claims.keys.repeated:
                         claimed.setdefault(file.key, []).append((segment.version, file))
     for key, several in claimed.items():
-        for (earlier, _), (later, file) in pairwise(sorted(several, key=lambda one: one[0])):
+        for (earlier, before), (later, file) in pairwise(sorted(several, key=lambda one: one[0])):
             current = (
-                not claims.segments.was_superseded(file.topic_partition, number, until, by=later)
-                for number, until in numbered.get((file.topic_partition, earlier), ())
+                not claims.segments.was_superseded(file.topic_partition, number, before.last_offset, by=later)
+                for number in numbered.get((file.topic_partition, earlier), ())
             )
             if file.role is not Role.POINTER and any(current):
                 text = f"Commit entries {earlier} and {later} both claim this object; the later has overwritten the earlier. {REPORT_IT}"

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, EntryKind, Progress
-from kafka_s3.engine.log.fold import LogFold, Reset, Segment
+from kafka_s3.engine.log.fold import LogFold, Segment
+from kafka_s3.engine.log.incarnations import Reset
 from kafka_s3.engine.log.spill import SegmentStore
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Upload

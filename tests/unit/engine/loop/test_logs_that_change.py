@@ -16,6 +16,7 @@ from random import Random
 
 import pytest
 
+from kafka_s3.engine.log.committed import committed_files
 from kafka_s3.model.dead_letters import read_letters
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
@@ -26,7 +27,7 @@ from kafka_s3_testing.faults import Fault, Moment, Verb
 from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.deaths import Died
-from tests.support.memory_world import START_MS, World
+from tests.support.memory_world import START_MS, World, rows
 from tests.support.open_files import states
 from tests.support.pending_uploads import DAY_MS, OldUploads
 
@@ -180,7 +181,7 @@ class Schedule:
     # ------------------------------------------------------------ what must be true
 
     def judge(self) -> None:
-        written = Counter(row["n"] for found in self.world.objects().values() for row in found)
+        written = Counter(self._counted())
         buried = Counter(self._buried())
         gaps = {tp: set[int]() for tp in PARTITIONS}
         for entry in self.world.entries():
@@ -208,6 +209,13 @@ class Schedule:
         return {o for o, number in log.good.items() if written[number]} | {
             o for o, number in log.bad.items() if buried[number]
         }
+
+    def _counted(self) -> Iterator[int]:
+        """The numbers of the records that the log counts."""
+        for one in committed_files(self.world.entries(), "orders"):
+            assert one.values is not None
+            content = self.world.store.objects[one.values.key]
+            yield from (row["n"] for row in rows(one.values.key, content)[: one.rows])
 
     def _buried(self) -> Iterator[int]:
         for key, content in self.world.store.objects.items():

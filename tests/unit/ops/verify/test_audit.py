@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.audit import print_report
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, read_entry
+from kafka_s3.engine.log.entry import BY_HAND, CommitEntry, EntryKind, Progress, read_entry
 from kafka_s3.engine.log.remade import Remade
 from kafka_s3.model.errors import ObjectArchived, StorageUnavailable
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
@@ -585,7 +585,8 @@ def set_back(world: World, offset: int) -> World:
     log = world.log()
     log.load()
     log.claim(cluster_id="memory", publish=lambda entry: ())
-    log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(offset)}))
+    entry = log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(offset)})
+    log.append(replace(entry, driver=f"operator{BY_HAND}"))
     world.start()
     assert world.sink.poll_and_commit()
     return world

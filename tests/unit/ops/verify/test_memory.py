@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.engine.log.fold import Reset, Segment
+from kafka_s3.engine.log.fold import Segment
+from kafka_s3.engine.log.incarnations import Reset
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.spill import SegmentStore
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -48,7 +49,8 @@ segments = st.builds(
     resolved=st.sampled_from([None, OffsetSet(((1, 2),))]),
 )
 resets = st.builds(
-    Reset, st.sampled_from(PLACES), st.just(1), st.none() | st.integers(0, 20), st.integers(0, 20), st.just(OffsetSet()), st.booleans()
+    Reset, st.sampled_from(PLACES), st.just(1), st.none() | st.integers(0, 20), st.integers(0, 20), st.just(OffsetSet()),
+    st.none() | st.integers(0, 20),
 )  # fmt: skip
 
 
@@ -65,7 +67,11 @@ def test_segments_on_disk_are_those_that_were_added(steps: list[Segment | Reset]
         store.reset(step)
         back = step.recreated or (step.before is not None and step.frontier < step.before)
         plain[step.topic_partition] = [
-            replace(one, superseded=True, read_again=not step.recreated and (one.read_again or not one.superseded))
+            replace(
+                one,
+                superseded=True,
+                read_again=(step.cut is None or step.cut >= one.until) and (one.read_again or not one.superseded),
+            )
             if back and (step.recreated or one.until > step.frontier)
             else one
             for one in own
