@@ -10,7 +10,7 @@ from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, PARTITIONERS, PA
 from kafka_s3.connect.config.option import Value
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.files import Reason
-from kafka_s3.ops.forecast import DAY_MS, Pace, closings
+from kafka_s3.ops.forecast import DAY_MS, PartitionPace, closings
 
 TIMES: Final = 10
 """A limit is raised to so many times what it is."""
@@ -85,7 +85,7 @@ def _changes(rules: Mapping[str, Value], directories: int) -> Iterator[tuple[dic
 def _alternative(
     changes: Mapping[str, Value], rules: Mapping[str, Value], pace: TopicPace, directories: int
 ) -> Alternative:
-    own = Pace("", pace.per_second / pace.partitions, pace.record_bytes, directories, 1 / directories)
+    own = PartitionPace("", pace.per_second / pace.partitions, pace.record_bytes, directories, 1 / directories)
     closed = closings(rules, own)
     files = sum(closed.files.values()) * pace.partitions
     texts = {key: _text(value) for key, value in changes.items()}

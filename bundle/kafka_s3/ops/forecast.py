@@ -52,7 +52,7 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PartitionPace:
     """Traffic of one topic-partition: records a second, those of them that are written, and bytes of a record in its file.
 
     `directories` get records at the same time, the one with the most gets `largest_share` of them. `closings` are how many files each
@@ -84,7 +84,7 @@ class Closings:
     shared: bool = False
 
 
-def closings(rules: Mapping[str, Value], pace: Pace) -> Closings:
+def closings(rules: Mapping[str, Value], pace: PartitionPace) -> Closings:
     """Return what the rules, by their keys, make of a topic-partition's traffic in a day: what they say, or more if a sample shows more."""
     by_rule = _by_rule(rules, pace)
     records = pace.per_second * DAY_MS / 1000
@@ -95,7 +95,7 @@ def closings(rules: Mapping[str, Value], pace: Pace) -> Closings:
     return Closings(times, seen, DAY_MS / times)
 
 
-def _by_rule(rules: Mapping[str, Value], pace: Pace) -> Closings:
+def _by_rule(rules: Mapping[str, Value], pace: PartitionPace) -> Closings:
     per_ms = pace.per_second * pace.written_share / 1000
     if per_ms <= 0:
         return Closings()
@@ -151,7 +151,9 @@ def _marks(rules: Mapping[str, Value], length_ms: float) -> dict[Reason, float]:
     return marks
 
 
-def _timers(rules: Mapping[str, Value], pace: Pace, per_ms: float, length_ms: float) -> Iterator[tuple[Reason, float]]:
+def _timers(
+    rules: Mapping[str, Value], pace: PartitionPace, per_ms: float, length_ms: float
+) -> Iterator[tuple[Reason, float]]:
     """Yield the rules that count from the first record of a file, each with the time that it takes."""
     size_ms = _limit(rules, "flush.size") / (per_ms * pace.largest_share)
     if size_ms <= length_ms:  # else the directory gets no more records before it is full
@@ -219,7 +221,7 @@ class Forecast:
         }
 
 
-def forecast(settings: Settings, paces: Collection[Pace]) -> Forecast:
+def forecast(settings: Settings, paces: Collection[PartitionPace]) -> Forecast:
     """Return what a sink makes in a day of the traffic of its topic-partitions."""
     rules = settings.values
     by_pace = [(pace, closings(rules, pace)) for pace in paces]
@@ -267,7 +269,7 @@ def forecast(settings: Settings, paces: Collection[Pace]) -> Forecast:
     )
 
 
-def _states(settings: Settings, by_pace: Collection[tuple[Pace, Closings]]) -> tuple[float, float]:
+def _states(settings: Settings, by_pace: Collection[tuple[PartitionPace, Closings]]) -> tuple[float, float]:
     """Return how often a day open files are kept in the bucket: states of topic-partitions, and rounds that keep some."""
     check_ms = settings.number("tail.check.interval.ms")
     if not settings.flag("tail.state.enable") or check_ms <= 0:
@@ -280,7 +282,7 @@ def _states(settings: Settings, by_pace: Collection[tuple[Pace, Closings]]) -> t
     return sum(kept), max(kept, default=0)
 
 
-def _versions(by_pace: Collection[tuple[Pace, Closings]], polls: float) -> float:
+def _versions(by_pace: Collection[tuple[PartitionPace, Closings]], polls: float) -> float:
     """Return how many versions a day the tables of all topics get: an entry is a version of each of its topics' tables."""
     together, apart = Counter[str](), Counter[str]()
     for pace, closed in by_pace:

@@ -25,7 +25,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Reason, counted
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
-from kafka_s3.ops.forecast import Pace, period_ms
+from kafka_s3.ops.forecast import PartitionPace, period_ms
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.store.memory import MemoryStore
@@ -46,7 +46,7 @@ WITHOUT_TABLES: Final[dict[str, Value]] = {"delta.enable": False, "iceberg.enabl
 class Traffic:
     """The paces of topic-partitions, and what the user should know of how they were measured."""
 
-    paces: tuple[Pace, ...]
+    paces: tuple[PartitionPace, ...]
     notes: tuple[str, ...]
 
 
@@ -151,7 +151,7 @@ def _pipeline(settings: Settings) -> Pipeline:
 
 def _measure(
     settings: Settings, pipeline: Pipeline, tp: TopicPartition, sample: pa.RecordBatch, per_second: float
-) -> Pace:
+) -> PartitionPace:
     offsets, times = sample.column("offset"), sample.column("timestamp")
     start, until = offsets[0].as_py(), offsets[-1].as_py() + 1
     arrived = (Delivery(int(np.max(times.to_numpy())), until),)
@@ -161,14 +161,14 @@ def _measure(
     return _pace_of(settings, report, per_second)
 
 
-def _pace_of(settings: Settings, report: TaskReport, per_second: float) -> Pace:
+def _pace_of(settings: Settings, report: TaskReport, per_second: float) -> PartitionPace:
     files = counted(report.files)
     if not files:
         dead = len(report.dead) / report.read
-        return Pace(report.topic_partition.topic, per_second, 0, written_share=0, dead_share=dead)
+        return PartitionPace(report.topic_partition.topic, per_second, 0, written_share=0, dead_share=dead)
     written = sum(file.records for file in files)
     directories, share = _directories(settings, files)
-    return Pace(
+    return PartitionPace(
         report.topic_partition.topic,
         per_second,
         sum(file.bytes for file in files) / written,

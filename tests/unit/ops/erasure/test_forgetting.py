@@ -24,6 +24,7 @@ from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
+from kafka_s3.model.protocols import join_observers
 from kafka_s3.ops.compaction import Compaction
 from kafka_s3.ops.erasure.forgetting import Forgetting, NotReady, Searched
 from kafka_s3.ops.erasure.reach import unreached
@@ -425,7 +426,12 @@ def test_open_files_that_a_sink_at_work_cannot_flush_are_named() -> None:
         return halted.wait(0.01)
 
     sink = build_sink(
-        world.settings, world.kafka, source=world.kafka, store=world.store, clock_ms=lambda: world.now, observer=writer
+        world.settings,
+        world.kafka,
+        source=world.kafka,
+        store=world.store,
+        clock_ms=lambda: world.now,
+        observer=join_observers(writer),
     )
     writer.beat()
     loop = threading.Thread(
