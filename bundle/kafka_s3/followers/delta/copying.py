@@ -84,7 +84,7 @@ class CachedColumns:
 
 TRIES: Final = 3
 ANOTHER: Final = "Set another delta.table.name, or drop the table: it is then made from the whole log."
-Values = tuple[tuple[str, str], ...]
+Values = tuple[tuple[str, str | None], ...]
 """What the directories of an object say of its records: column and value."""
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.connect.naming.keys import topics_root
+from kafka_s3.engine.task.partitioning.partitioners import NULL, SCHEMA_NAME, TEXT_NULL
 from kafka_s3.engine.task.table_guard.columns import (
     DeltaType,
     Mode,
@@ -51,14 +52,14 @@ LAST_CHARACTER: Final = "\U0010ffff"
 class Footer:
     """A file's Arrow schema, its number of records, and Delta's statistics: numRecords, minValues, maxValues, nullCount.
 
-    `constants` are the top-level columns whose values, but for nulls, are all the same; `inferred` says that the schema is not the
-    producer's.
+    `ends` are the smallest and the largest value of each top-level column, times left out, and None if any value is null; of columns whose
+    footers say all of that. `inferred` says that the schema is not the producer's.
     """
 
     schema: pa.Schema
     records: int
     statistics: dict[str, Any]
-    constants: Mapping[str, Any]
+    ends: Mapping[str, frozenset[Any]]
     inferred: bool
 
     def stats(self) -> str:
@@ -75,11 +76,6 @@ class Footer:
             for group, values in self.statistics.items()
         }
         return replace(self, statistics=statistics)
-
-    def nulls(self, column: str) -> int | None:
-        """How many values of a top-level column are null, None where that is not known."""
-        found = self.statistics["nullCount"].get(column)
-        return found if isinstance(found, int) else None
 
 
 def _called(
@@ -119,20 +115,21 @@ def footer_of(metadata: Any) -> Footer:
                 statistics, path, kind, [metadata.row_group(n).column(column) for n in range(metadata.num_row_groups)]
             )
     known = metadata.metadata or {}
-    return Footer(schema, metadata.num_rows, statistics, _constants(metadata, schema), AVRO_SCHEMA not in known)
+    return Footer(schema, metadata.num_rows, statistics, _ends(metadata, schema), AVRO_SCHEMA not in known)
 
 
-def _constants(metadata: Any, schema: pa.Schema) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _ends(metadata: Any, schema: pa.Schema) -> dict[str, frozenset[Any]]:
+    found: dict[str, frozenset[Any]] = {}
     for column, (path, kind) in enumerate(leaves(schema)):
         if path is None or len(path) > 1 or pa.types.is_temporal(kind):
             continue
         chunks = [metadata.row_group(n).column(column) for n in range(metadata.num_row_groups)]
-        bounds = [chunk.statistics for chunk in chunks if chunk.is_stats_set and chunk.statistics.has_min_max]
-        filled = [chunk for chunk in chunks if not chunk.is_stats_set or chunk.statistics.num_values]
-        values = {value for one in bounds for value in (one.min, one.max)}
-        if len(values) == 1 and len(bounds) == len(filled):
-            found[path[0]] = values.pop()
+        statistics = [chunk.statistics for chunk in chunks if chunk.is_stats_set and chunk.statistics.has_null_count]
+        filled = [one for one in statistics if one.num_values]
+        if len(statistics) < len(chunks) or not all(one.has_min_max for one in filled):
+            continue
+        nulls = {None for one in statistics if one.null_count}
+        found[path[0]] = frozenset(nulls.union(*({one.min, one.max} for one in filled)))
     return found
 
 
@@ -271,8 +268,6 @@ class Commit:
     same_records: bool = False
 
 
-NULL: Final = "null"
-SCHEMA_NAME: Final = "schema_name"
 BY_VALUE: Final = ("string", "integer", "long", "boolean")
 """The types of columns that can be partition columns: a field partitioner writes their values as Delta does."""
 
@@ -302,17 +297,24 @@ class TableLayout:
         """The path of an object of that key in the topic's table."""
         return key.removeprefix(self.folder(topic))
 
-    def directories(self, file: DataFile) -> dict[str, str]:
-        """What the object's directories of the form `k=v` say. A directory of another form says nothing."""
+    def directories(self, file: DataFile) -> dict[str, str | None]:
+        """Return what the object's directories of the form `k=v` say: None for null, which only those of a field partitioner tell from
+        text. A directory of another form says nothing.
+        """
         pairs = [part.partition("=") for part in self.path(file).split("/")[:-1]]
         known = {*self.fields, SCHEMA_NAME} if self.fields else {name for name, _, _ in pairs}
         return {
-            name: unquote(value) if self.quoted else value
+            name: self._said(name, value)
             for name, sign, value in pairs
             if sign and name and name in known and (self.columns is None or name in self.columns)
         }
 
-    def partition_types(self, directories: Mapping[str, str], columns: TableColumns) -> dict[str, DeltaType]:
+    def _said(self, name: str, value: str) -> str | None:
+        if name in self.fields and value in (NULL, TEXT_NULL):
+            return None if value == NULL else NULL
+        return unquote(value) if self.quoted else value
+
+    def partition_types(self, directories: Mapping[str, str | None], columns: TableColumns) -> dict[str, DeltaType]:
         """The partition columns of a table that begins with such a file, with their types.
 
         A directory gives a string, or what the file's own column of that name is where it holds the same values (a field partitioner's);
@@ -329,23 +331,24 @@ class TableLayout:
             spelt.add(name.lower())
         return types
 
-    def partition_values(self, directories: Mapping[str, str], footer: Footer) -> dict[str, str | None]:
-        """The values of a file's partition columns: what the file itself holds, where it has such a column; a directory cannot show null
-        from the text `null`, nor where a value with a slash ends.
+    def partition_values(self, directories: Mapping[str, str | None], footer: Footer) -> dict[str, str | None]:
+        """The values of a file's partition columns: what the file itself holds, where it has such a column; a directory does not show
+        where a value with a slash ends, nor in older objects null from the text `null`.
         """
         return {name: self._value(name, value, footer) for name, value in directories.items()}
 
-    def _value(self, name: str, value: str, footer: Footer) -> str | None:
-        if name not in self.fields:
+    def _value(self, name: str, value: str | None, footer: Footer) -> str | None:
+        ends = footer.ends.get(name, frozenset())
+        if name not in self.fields or len(ends) != 1:
             return value
-        if name in footer.constants:
-            own = footer.constants[name]
-            return str(own).lower() if isinstance(own, bool) else str(own)
-        return None if value == NULL else value
+        (own,) = ends
+        if own is None:
+            return None
+        return str(own).lower() if isinstance(own, bool) else str(own)
 
     def mixed(self, name: str, footer: Footer) -> bool:
-        """Whether a file holds both nulls and values in a column by which its table is partitioned."""
-        return name in self.fields and name in footer.constants and (footer.nulls(name) or 0) > 0
+        """Whether a file holds several values, null among them, of a column by which its table is partitioned."""
+        return name in self.fields and len(footer.ends.get(name, ())) > 1
 
 
 def in_table(file: DataFile) -> bool:
@@ -360,6 +363,7 @@ def is_named_as_in_table(key: str) -> bool:
 
 THREADS: Final = 8
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+GONE: Final = "the object is gone (was it deleted, or a lifecycle rule?)"
 WAY_ON: Final = {
     "new": "Add the columns to the table (ALTER TABLE ... ADD COLUMNS), or start once with {mode_key}=addNewColumns.",
     "other": "With errors.tolerance=all such files stay out of the table, and are named.",
@@ -406,9 +410,7 @@ class TablePlanner:
             plan.columns = rescuing(plan.columns)
         taken: list[tuple[DataFile, Footer]] = []
         for file, footer in footers:
-            refused = "the object is gone (was it deleted, or a lifecycle rule?)"
-            if footer is not None:
-                refused = self._take(plan, file, footer)
+            refused = GONE if footer is None else self._take(plan, file, footer)
             if refused:
                 plan.left_out[file.key] = refused
             elif footer is not None:
@@ -474,7 +476,12 @@ class TablePlanner:
 
 
 def _misplaced(
-    plan: TablePlan, directories: Mapping[str, str], columns: TableColumns, *, layout: TableLayout, footer: Footer
+    plan: TablePlan,
+    directories: Mapping[str, str | None],
+    columns: TableColumns,
+    *,
+    layout: TableLayout,
+    footer: Footer,
 ) -> Iterator[str]:
     """Why the file's directories do not go with the table's partition columns."""
     for name in plan.partition_by:
@@ -486,11 +493,11 @@ def _misplaced(
         elif columns.type_of(name) is not None and name not in layout.fields:
             yield f"column {name} of the file is not what its directory {name}=... says"
         elif layout.mixed(name, footer):
-            yield f"directory {name}={directories[name]} holds both that value and null"
+            yield f"its directory {name}=... holds several values of {name} (as null and the text null), and the table takes one"
 
 
-def _readable(value: str, type_: DeltaType) -> bool:
-    if type_ == "string" or value == "null":
+def _readable(value: str | None, type_: DeltaType) -> bool:
+    if type_ == "string" or value is None:
         return True
     if type_ == "boolean":
         return value in ("true", "false")

@@ -27,6 +27,7 @@ from kafka_s3.engine.task.partitioning.partitioners import (
     FieldPartitioner,
     HeaderPartitioner,
     KeyPartitioner,
+    Lookalikes,
     Partitioner,
     Registered,
     SchemaDirectory,
@@ -124,8 +125,13 @@ def _chosen_partitioner(settings: Settings) -> Partitioner:
             return DefaultPartitioner()
         case "field":
             schemaless = Schemaless.REFUSE if settings.strict else Schemaless.LOOK_UP
-            names = settings.names("partition.field.name")
-            return FieldPartitioner(names, delimiter=delimiter, schemaless=schemaless, encoding=encoding)
+            return FieldPartitioner(
+                settings.names("partition.field.name"),
+                delimiter=delimiter,
+                schemaless=schemaless,
+                encoding=encoding,
+                lookalikes=_lookalikes(settings),
+            )
         case "header":
             return HeaderPartitioner(settings.names("partition.header.name"), delimiter=delimiter, encoding=encoding)
         case "key":
@@ -147,8 +153,15 @@ def _field_and_time(settings: Settings, delimiter: str, encoding: str) -> Partit
         schemaless=Schemaless.LOOK_UP,
         encoding=encoding,
         directories=DirectoryForm.NAMED if settings.flag("partition.field.format.path") else DirectoryForm.BARE,
+        lookalikes=_lookalikes(settings),
     )
     return FieldAndTimePartitioner(fields, _time_partitioner(settings, delimiter), delimiter=delimiter)
+
+
+def _lookalikes(settings: Settings) -> Lookalikes:
+    """Tables have an object in one partition only, so that no two values may share it; the original has no tables."""
+    has_tables = settings.flag("delta.enable") or settings.flag("iceberg.enable")
+    return Lookalikes.APART if has_tables and not settings.strict else Lookalikes.SHARED
 
 
 def _time_partitioner(settings: Settings, delimiter: str) -> TimePartitioner:

@@ -97,6 +97,33 @@ def test_times_beyond_the_years_1_to_9999_are_in_the_table_without_bounds(tmp_pa
     )
 
 
+BY_P = {
+    "partitioner__class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+    "partition__field__name": "p,q",
+}
+
+
+@pytest.mark.parametrize("encoding", ["none", "percent"])
+def test_every_record_is_in_the_table_whatever_its_partition_fields_hold(tmp_path: Path, encoding: str) -> None:
+    world = IcebergWorld(tmp_path, **BY_P, flush__size="8", partition__value__encoding=encoding)
+    values = [
+        (None, "z"),
+        ("null", "z"),
+        ("x", "z"),
+        ("x/q=y", "z"),
+        ("x", "y/q=z"),
+        ("x/schema_name=s", "z"),
+        ("null", "null"),
+    ]
+    world.add(*({"n": n, "p": p, "q": q} for n, (p, q) in enumerate(values)), {"n": 7, "q": "z"})
+    world.run()
+    assert [(row["p"], row["q"]) for row in world.rows()] == [*values, (None, "z")]
+    assert (world.sink.followers.problems, world.warnings.texts) == ((), [])
+    assert [row["n"] for row in world.rows(row_filter="p = 'null'")] == [1, 6]
+    assert [row["n"] for row in world.rows(row_filter="p is null")] == [0, 7]
+    assert world.log().load().totals.dead_letters == 0
+
+
 def test_partitions_are_the_values_of_the_log_and_prune(world: IcebergWorld) -> None:
     world.add({"n": 4}, {"n": 5}, tp=TopicPartition("orders", 1))
     world.run()

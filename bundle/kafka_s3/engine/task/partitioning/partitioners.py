@@ -129,6 +129,9 @@ DATES = frozenset({DATE, TIME, TIMESTAMP})
 INTEGERS = frozenset({SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64})
 
 
+SCHEMA_NAME: Final = "schema_name"
+
+
 class Schemaless(StrEnum):
     """What a field partitioner does with schemaless values: refuse them as the original does, or look the field up in the map."""
 
@@ -143,14 +146,36 @@ class DirectoryForm(StrEnum):
     BARE = "value"
 
 
+class Lookalikes(StrEnum):
+    """Where texts go whose directory is also that of other values: `null`, and a text with `/name=` of a directory in it."""
+
+    SHARED = "into the same directory, as in the original"
+    APART = "into one of their own, percent-encoded"
+
+
+NULL: Final = "null"
+TEXT_NULL: Final = "%6Eull"
+"""What the text `null` is written as, apart from null."""
+
+
 class ValueDirectories:
     """Makes the directories of values that have names: `name=value`, joined by a delimiter; a value alone where `directories` says so."""
 
-    def __init__(self, names: Sequence[str], delimiter: str, encoding: str, directories: DirectoryForm) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        delimiter: str,
+        encoding: str,
+        directories: DirectoryForm = DirectoryForm.NAMED,
+        *,
+        lookalikes: Lookalikes = Lookalikes.SHARED,
+    ) -> None:
         self._names = names
         self._delimiter = delimiter
         self._named = directories is DirectoryForm.NAMED
         self._quote = (lambda text: quote(text, safe="")) if encoding == "percent" else str
+        self._apart = self._named and lookalikes is Lookalikes.APART
+        self._marks = [f"/{name}=" for name in (*names, SCHEMA_NAME)]
 
     def encoded(self, columns: Sequence[Sequence[Any]]) -> Encoded:
         """The directories of records given by the texts of each name, of which any may be a failure instead."""
@@ -193,21 +218,28 @@ class ValueDirectories:
         kinds = {*map(type, values)}
         if kinds == {int}:
             return [*map(str, values)]
-        if kinds == {str} and self._quote is str and "".join(values).isascii():
-            return [*values]
+        if kinds == {str} and self._quote is str:
+            together = "".join(values)
+            if together.isascii() and not (self._apart and (NULL in values or self._has_mark(together))):
+                return [*values]
         return [str(self.text(value, name)) for value in values]
 
     def text(self, value: Any, name: str) -> str | tuple[str]:
         """The text of a value, `null` for none; or, in a tuple, why it has none."""
         if value is None or value is MISSING:
-            return "null"
+            return NULL
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str) and not value.isascii() and not encodable(value):
             return (f"Error encoding partition: field '{name}' holds half a surrogate pair, which no object name can.",)
+        if self._apart and isinstance(value, str) and (value == NULL or self._has_mark(value)):
+            return TEXT_NULL if value == NULL else quote(value, safe="")
         if isinstance(value, (str, int)):
             return self._quote(str(value))
         return (f"Error encoding partition: field '{name}' has the unsupported type {type(value).__name__}.",)
+
+    def _has_mark(self, text: str) -> bool:
+        return any(mark in text for mark in self._marks)
 
 
 class FieldPartitioner:
@@ -223,10 +255,11 @@ class FieldPartitioner:
         schemaless: Schemaless,
         encoding: str,
         directories: DirectoryForm = DirectoryForm.NAMED,
+        lookalikes: Lookalikes = Lookalikes.SHARED,
     ) -> None:
         self._names = [(name, tuple(name.split("."))) for name in names]
         self._schemaless = schemaless
-        self._values = ValueDirectories(names, delimiter, encoding, directories)
+        self._values = ValueDirectories(names, delimiter, encoding, directories, lookalikes=lookalikes)
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The fields' values as text; null gives `null`. Values are not escaped unless `partition.value.encoding=percent`."""
@@ -249,7 +282,7 @@ class FieldPartitioner:
         encoded = pc.dictionary_encode(column)
         texts = self._values.texts(encoded.dictionary.to_pylist(), name)
         if column.null_count:
-            texts.append("null")
+            texts.append(NULL)
         return pc.fill_null(encoded.indices, len(texts) - 1).to_numpy().astype(np.int64), texts
 
     def _refused(self, run: Run) -> str | None:
@@ -265,7 +298,7 @@ class FieldPartitioner:
         column = run.values.column(path)
         items = python_values(column) if isinstance(column, pa.Array) else column
         if problem is not None:  # null is looked at before the type, as in the original
-            return ["null" if v is None else problem(int(o)) for v, o in zip(items, run.offsets, strict=True)]
+            return [NULL if v is None else problem(int(o)) for v, o in zip(items, run.offsets, strict=True)]
         return _texts(self._values, run, items, name)
 
 
@@ -297,7 +330,7 @@ class HeaderPartitioner:
 
     def __init__(self, names: Sequence[str], *, delimiter: str, encoding: str) -> None:
         self._names = names
-        self._values = ValueDirectories(names, delimiter, encoding, DirectoryForm.NAMED)
+        self._values = ValueDirectories(names, delimiter, encoding)
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The directories of a run that comes with its headers."""
@@ -315,7 +348,7 @@ class KeyPartitioner:
 
     def __init__(self, names: Sequence[str], *, delimiter: str, encoding: str) -> None:
         self._fields = FieldPartitioner(names, delimiter=delimiter, schemaless=Schemaless.LOOK_UP, encoding=encoding)
-        self._whole = None if names else ValueDirectories([WHOLE_KEY], delimiter, encoding, DirectoryForm.NAMED)
+        self._whole = None if names else ValueDirectories([WHOLE_KEY], delimiter, encoding)
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The directories of a run that comes with its keys; a key without a text form, like a struct or bytes, is a failure."""
@@ -396,7 +429,7 @@ class SchemaDirectory:
         return encoded_partition.endswith(self.delimiter + own)
 
     def _schema_directory(self, run: Run) -> str:
-        return f"schema_name={(run.schema.name if run.schema is not None else None) or 'null'}"
+        return f"{SCHEMA_NAME}={(run.schema.name if run.schema is not None else None) or NULL}"
 
     def _around(self, directory: str, own: str) -> str:
         names = [own, directory]

@@ -21,6 +21,7 @@ from kafka_s3.engine.task.partitioning.partitioners import (
     DefaultPartitioner,
     FieldPartitioner,
     InsideOnly,
+    Lookalikes,
     Partitioner,
     SchemaDirectory,
     Schemaless,
@@ -94,14 +95,37 @@ def test_a_field_outside_the_schema_and_a_date_kill_the_original(name: str) -> N
     assert [failure.stops_original for failure in encoded.failures] == [True]
 
 
-def test_values_without_fields_are_not_encodable() -> None:
 def test_a_date_beyond_the_year_9999_is_refused_like_any_other_date() -> None:
     days = StructColumns(pa.table({"day": pa.array([2_932_897, None], pa.date32())}))
     assert directories(by("day"), run_of(days, SCHEMA)) == [None, "day=null"]
 
 
+def test_values_without_fields_are_not_encodable() -> None:
     assert directories(by("s"), run_of(Plain(pa.array(["x"])), ConnectSchema(SchemaType.STRING))) == [None]
     assert directories(by("s"), run_of(JsonText(pa.array([b'{"s":"x"}']), None), None)) == [None]
+
+
+@pytest.mark.parametrize("encoding", ["none", "percent"])
+def test_beside_tables_no_text_shares_a_directory_with_null_or_with_other_fields(encoding: str) -> None:
+    rows = [("null", 1), (None, 1), ("nul", 1), ("x/l=1", 2), ("x", 1), ("schema_name=y", 1), ("x/schema_name=y", 1)]
+    values = pa.table({"s": [text for text, _ in rows], "l": pa.array([number for _, number in rows])})
+    fields = FieldPartitioner(
+        ["s", "l"], delimiter="/", schemaless=Schemaless.REFUSE, encoding=encoding, lookalikes=Lookalikes.APART
+    )
+    sign = "=" if encoding == "none" else "%3D"
+    expected: list[str | None] = [
+        "s=%6Eull/l=1", "s=null/l=1", "s=nul/l=1", "s=x%2Fl%3D1/l=2", "s=x/l=1", f"s=schema_name{sign}y/l=1", "s=x%2Fschema_name%3Dy/l=1",
+    ]  # fmt: skip
+    assert directories(fields, run_of(StructColumns(values), SCHEMA)) == expected
+    assert directories(fields, run_of(Objects(values.to_pylist()), SCHEMA)) == expected
+    for name in ("nul", "null"):
+        assert directories(fields, run_of(Objects([{"s": name, "l": 1}]), SCHEMA)) == [
+            f"s={'%6Eull' if name == 'null' else name}/l=1"
+        ]
+
+
+def test_without_tables_the_text_null_goes_where_null_goes_as_in_the_original() -> None:
+    assert directories(by("s"), run_of(Objects([{"s": "null"}, {"s": None}]), SCHEMA)) == ["s=null", "s=null"]
 
 
 def test_schemaless_fields_are_looked_up_where_allowed() -> None:
