@@ -25,7 +25,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.followers.delta.findings import TableCheck
+    from kafka_s3.followers.delta.findings import Rebuilt, TableCheck
     from kafka_s3.followers.delta.maintain import Figures, Maintained
     from kafka_s3.followers.iceberg.maintain import Tidied
 
@@ -79,14 +79,14 @@ def rebuild(
         check_idle(here.log, now_ms=now_ms(), within_ms=RECENT_MINUTES * MINUTE_MS)
     if fresh and not yes:
         typer.confirm(f"Delete the history of {len(chosen)} tables ({', '.join(chosen)})?", abort=True)
-    table, intake, out = tables_of(here.settings, here.store), intake_of(here.settings, here.store), console()
-    for topic in chosen:
+    table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
+
+    def rebuilt(topic: str) -> Rebuilt:
         if fresh:
             forget(here.store, table_layout(here.settings).folder(topic))
-        done = rebuild_table(here.log, intake, table(topic), topic=topic, clock_ms=now_ms)
-        show_line(out, f"{topic}: {done.added} files added, {done.removed} taken out")
-        for key, reason in done.left_out.items():
-            show_line(out, f"  {key} stays out: {reason}")
+        return rebuild_table(here.log, intake, table(topic), topic=topic, clock_ms=now_ms)
+
+    _show_rebuilt(map(rebuilt, chosen), console())
 
 
 @delta.command()
@@ -168,11 +168,23 @@ def rebuild_iceberg(settings: Settings, topics: Only = None) -> None:
     here, out = _opened(settings, "iceberg.enable"), console()
     table = iceberg_tables(settings, here.store, warn=lambda text: show_line(out, text))
     planner = iceberg_planner(settings, here.store)
-    for topic in here.topics(topics):
-        done = rebuild_table(here.log, planner, table(topic), topic=topic, clock_ms=now_ms)
-        show_line(out, f"{topic}: {done.added} files added, {done.removed} taken out")
-        for key, reason in done.left_out.items():
-            show_line(out, f"  {key} stays out: {reason}")
+    done = (
+        rebuild_table(here.log, planner, table(topic), topic=topic, clock_ms=now_ms) for topic in here.topics(topics)
+    )
+    _show_rebuilt(done, out)
+
+
+def _show_rebuilt(done: Iterable[Rebuilt], out: Console) -> None:
+    """Show what a rebuild did to each table; ends with exit code 1 if objects stay out of any."""
+    well = True
+    for one in done:
+        changed = f"{one.added} files added, {one.removed} taken out"
+        show_line(out, f"{one.topic}: {changed if one.added or one.removed else 'nothing was changed'}")
+        for key, reason in one.left_out.items():
+            well = False
+            show_line(out, f"  {key} stays out: {reason}. A rebuild does not change that.")
+    if not well:
+        raise typer.Exit(1)
 
 
 @iceberg.command("maintain")

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.delta.follower import by_topic
+from kafka_s3.followers.delta.planner import TablePlanner, TableState
+from kafka_s3.model.files import DataFile
 
 
 def topics_with_tables(log: CommitLog) -> list[str]:
@@ -58,3 +60,37 @@ class Rebuilt:
     added: int = 0
     removed: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def absent_objects(
+    found: TableCheck,
+    ours: Mapping[str, DataFile],
+    held: Mapping[str, tuple[int, int | None]],
+    *,
+    planner: TablePlanner,
+    state: TableState,
+    rebuild: str,
+) -> list[TableDifference]:
+    """Return the objects of the log that are not in the table, unless files of other writers hold as many records.
+
+    `ours` and `held` are by path, the latter with sizes and numbers of records. `rebuild` is the command for those that can come in.
+    """
+    absent = [file for path, file in ours.items() if path not in held]
+    others = [count or 0 for path, (_, count) in held.items() if path not in ours]
+    records = sum(file.records for file in absent)
+    if absent and others and sum(others) >= records:
+        found.rewritten = len(absent)
+        return []
+    if absent and others:
+        text = (
+            f"{len(absent)} objects with {records} records were replaced by {len(others)} files of other writers, which hold {sum(others)} "
+            f"records. Were rows deleted? If not: {rebuild} puts it right."
+        )
+        return [TableDifference(DifferenceKind.WRONG_COUNT, found.address, text)]
+    reasons = planner.reasons_out(state, absent)
+    differences = []
+    for file in absent:
+        why = f", and stays out: {reasons[file.key]}." if file.key in reasons else f". {rebuild} puts it right."
+        text = f"The object of {file.records} records is not in the table{why}"
+        differences.append(TableDifference(DifferenceKind.NOT_IN_TABLE, file.key, text))
+    return differences

@@ -18,9 +18,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from kafka_s3.engine.log.log import CommitLog, is_published
-from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference
+from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference, absent_objects
 from kafka_s3.followers.delta.follower import EntryFiles, by_topic, files_of_log
 from kafka_s3.followers.delta.planner import Commit, TableLayout, TablePlanner, TableState
 from kafka_s3.followers.delta.table import REMEDY, Table
@@ -29,7 +30,7 @@ from kafka_s3.model.errors import ConfigError, ObjectMissing, Problem, TableErro
 from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore
 
-REBUILD = "kafka-s3 delta rebuild puts it right."
+REBUILD: Final = "kafka-s3 delta rebuild"
 
 
 def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, topic: str) -> TableCheck:
@@ -50,7 +51,7 @@ def check_table(log: CommitLog, table_planner: TablePlanner, table: Table, *, to
     found.version, found.position = state.version, state.position
     found.findings += _open_differences(state, entries, address=table.address)
     held = table.files()
-    found.findings += _absent(found, ours, held)
+    found.findings += absent_objects(found, ours, held, planner=table_planner, state=state, rebuild=REBUILD)
     found.findings += _in_bucket(table_planner, topic, held)
     return found
 
@@ -84,32 +85,6 @@ def _behind(position: int, entries: list[EntryFiles], *, address: str) -> TableD
     return TableDifference(DifferenceKind.BEHIND, address, text)
 
 
-def _absent(
-    found: TableCheck, ours: Mapping[str, DataFile], held: Mapping[str, tuple[int, int | None]]
-) -> Iterable[TableDifference]:
-    """Objects of the log that are not in the table, unless others' files hold as many records."""
-    absent = [file for path, file in ours.items() if path not in held]
-    others = {path: counts for path, (_, counts) in held.items() if path not in ours}
-    records = sum(file.records for file in absent)
-    if absent and others and sum(count or 0 for count in others.values()) >= records:
-        found.rewritten = len(absent)
-        return
-    if absent and others:
-        held_count = sum(count or 0 for count in others.values())
-        text = (
-            f"{len(absent)} objects with {records} records were replaced by {len(others)} files of other writers, which hold {held_count} "
-            f"records. Were rows deleted? If not: {REBUILD}"
-        )
-        yield TableDifference(DifferenceKind.WRONG_COUNT, found.address, text)
-        return
-    for file in absent:
-        yield TableDifference(
-            DifferenceKind.NOT_IN_TABLE,
-            file.key,
-            f"The object of {file.records} records is not in the table. {REBUILD}",
-        )
-
-
 def _in_bucket(
     table_planner: TablePlanner, topic: str, held: Mapping[str, tuple[int, int | None]]
 ) -> Iterable[TableDifference]:
@@ -117,10 +92,10 @@ def _in_bucket(
     there = {key.removeprefix(folder): size for key, size in sizes(table_planner.store, folder).items()}
     for path, (size, _) in sorted(held.items()):
         if path not in there:
-            text = "The table has a file that the bucket has not: reading the table fails. Restore it, or kafka-s3 delta rebuild."
+            text = f"The table has a file that the bucket has not: reading the table fails. Restore it, or {REBUILD}."
             yield TableDifference(DifferenceKind.MISSING_OBJECT, f"{folder}{path}", text)
         elif there[path] != size:
-            text = f"The object has {there[path]} bytes, the table says {size}. Restore it from a bucket version, or {REBUILD}"
+            text = f"The object has {there[path]} bytes, the table says {size}. Restore it from a bucket version, or {REBUILD}."
             yield TableDifference(DifferenceKind.WRONG_SIZE, f"{folder}{path}", text)
 
 

@@ -418,6 +418,19 @@ class TablePlanner:
         plan.files += [self._as_in(plan, file, footer, modified_ms[file.key]) for file, footer in taken]
         return plan
 
+    def reasons_out(self, state: TableState, files: Sequence[DataFile]) -> dict[str, str]:
+        """Return why objects cannot come into a table, by key; those that can are not among them. Raises StorageError."""
+        plan, tolerant = TablePlan(state.columns, state.partition_by), replace(self, tolerant=True)
+        reasons: dict[str, str] = {}
+        for file, footer in self._footers(files):
+            try:
+                reason = GONE if footer is None else tolerant._take(plan, file, footer)
+            except TableRefused as error:
+                reason = str(error)
+            if reason:
+                reasons[file.key] = reason.rstrip(".")
+        return reasons
+
     def _begun(self, footers: Sequence[tuple[DataFile, Footer | None]]) -> TablePlan:
         """A new table: the columns of the first file, and partition columns that no file has for something else."""
         present = [(file, self.columns_of(footer.schema)) for file, footer in footers if footer is not None]

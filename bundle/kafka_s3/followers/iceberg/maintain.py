@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference
+from kafka_s3.followers.delta.findings import DifferenceKind, Rebuilt, TableCheck, TableDifference, absent_objects
 from kafka_s3.followers.delta.follower import EntryFiles, files_of_log
 from kafka_s3.followers.delta.planner import Commit, TablePlanner
 from kafka_s3.followers.iceberg.bucket_io import bucket_and_key
@@ -25,7 +25,7 @@ from kafka_s3.followers.iceberg.table import MAINTENANCE, REMEDY, IcebergTable, 
 from kafka_s3.model.errors import ObjectMissing, TableError, TableRefused
 from kafka_s3.store.store import ObjectStore
 
-REBUILD: Final = "kafka-s3 iceberg rebuild puts it right."
+REBUILD: Final = "kafka-s3 iceberg rebuild"
 HOUR_MS: Final = 3_600_000
 IN_PROGRESS_HOURS: Final = 24
 """A file of metadata that is younger may be one of a commit that is being made."""
@@ -53,7 +53,7 @@ def check_table(log: CommitLog, planner: TablePlanner, table: IcebergTable, *, t
         text = f"The table has {obstacle}, so that objects cannot be added as they are. {REMEDY}"
         found.findings.append(TableDifference(DifferenceKind.REFUSED, table.address, text))
     found.findings += _behind(state.position, entries, address=table.address)
-    found.findings += _absent(found, held, {path: file.records for path, file in ours.items()})
+    found.findings += absent_objects(found, ours, held, planner=planner, state=state, rebuild=REBUILD)
     found.findings += _in_bucket(planner, held, topic=topic)
     return found
 
@@ -67,30 +67,6 @@ def _behind(position: int, entries: list[EntryFiles], *, address: str) -> list[T
     return [TableDifference(DifferenceKind.BEHIND, address, text)]
 
 
-def _absent(
-    found: TableCheck, held: Mapping[str, tuple[int, int | None]], ours: Mapping[str, int]
-) -> list[TableDifference]:
-    """Objects of the log that are not in the table, unless other writers' files hold as many records."""
-    absent = [path for path in ours if path not in held]
-    others = sum(records or 0 for path, (_, records) in held.items() if path not in ours)
-    wanted = sum(ours[path] for path in absent)
-    if absent and others >= wanted:
-        found.rewritten = len(absent)
-        return []
-    if absent and others:
-        text = (
-            f"{len(absent)} objects with {wanted} records were replaced by files of other writers, which hold {others} records. Were rows "
-            f"deleted? If not: {REBUILD}"
-        )
-        return [TableDifference(DifferenceKind.WRONG_COUNT, found.address, text)]
-    return [
-        TableDifference(
-            DifferenceKind.NOT_IN_TABLE, path, f"The object of {ours[path]} records is not in the table. {REBUILD}"
-        )
-        for path in absent
-    ]
-
-
 def _in_bucket(
     planner: TablePlanner, held: Mapping[str, tuple[int, int | None]], *, topic: str
 ) -> list[TableDifference]:
@@ -102,10 +78,10 @@ def _in_bucket(
         if "://" in path:
             continue
         if path not in there:
-            text = "The table has a file that the bucket has not: reading the table fails. Restore it, or kafka-s3 iceberg rebuild."
+            text = f"The table has a file that the bucket has not: reading the table fails. Restore it, or {REBUILD}."
             found.append(TableDifference(DifferenceKind.MISSING_OBJECT, f"{folder}{path}", text))
         elif there[path] != size:
-            text = f"The object has {there[path]} bytes, the table says {size}. Restore it from a bucket version, or {REBUILD}"
+            text = f"The object has {there[path]} bytes, the table says {size}. Restore it from a bucket version, or {REBUILD}."
             found.append(TableDifference(DifferenceKind.WRONG_SIZE, f"{folder}{path}", text))
     return found
 

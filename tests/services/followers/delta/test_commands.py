@@ -109,6 +109,37 @@ def test_a_running_sink_goes_on_after_a_rebuild(world: TableWorld, shell: Shell)
     assert kinds(shell) == []
 
 
+def test_a_rebuild_that_changes_nothing_says_so_and_ends_with_1_if_objects_stay_out(
+    objects: EmbeddedS3, own_bucket: str, tmp_path: Path
+) -> None:
+    by_field = {
+        "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name": "p",
+        "errors.tolerance": "all",
+    }  # fmt: skip
+    world = TableWorld(objects, own_bucket, **{**by_field, "delta.enable": "false"})
+    world.add({"n": 0, "p": None}, {"n": 1, "p": "null"})  # into one object, of before the table
+    world.run()
+    world.configure(**{"delta.enable": "true"})
+    world.add({"n": 2, "p": None}, {"n": 3, "p": "null"})
+    world.run()
+    assert [(row["n"], row["p"]) for row in world.rows()] == [(2, None), (3, "null")]
+
+    shell = Shell(tmp_path, world)
+    code, text = shell("check")
+    assert code == 1
+    assert "stays out: its directory p=... holds several values of p" in " ".join(text.split())
+    assert "rebuild" not in text
+    code, text = shell("rebuild")
+    assert (code, text.partition("\n")[0]) == (1, "orders: nothing was changed")
+    assert "A rebuild does not change that." in " ".join(text.split())
+    assert shell("rebuild", "--fresh", "--yes", "--force")[0] == 1
+    assert [row["n"] for row in world.rows()] == [2, 3]
+
+
+def test_a_rebuild_of_a_table_that_lacks_nothing_says_so(shell: Shell) -> None:
+    assert shell("rebuild") == (0, "orders: nothing was changed\n")
+
+
 def test_a_topic_without_objects_is_named(shell: Shell) -> None:
     code, text = shell("check", "--topic", "others")
     assert code == 1  # of the runner: `main` turns ConfigError into 2

@@ -124,6 +124,29 @@ def test_every_record_is_in_the_table_whatever_its_partition_fields_hold(tmp_pat
     assert world.log().load().totals.dead_letters == 0
 
 
+def test_an_object_of_before_the_table_that_holds_null_and_the_text_null_stays_out_and_nothing_pretends_to_mend_that(
+    tmp_path: Path,
+) -> None:
+    tolerant = {"errors__tolerance": "all", "partition__field__name": "p"}
+    world = IcebergWorld(tmp_path, **{**BY_P, **tolerant}, iceberg__enable="false")
+    world.add({"n": 0, "p": None}, {"n": 1, "p": "null"})
+    world.run()
+    world.configure(iceberg__enable="true")
+    world.add({"n": 2, "p": None}, {"n": 3, "p": "null"})
+    world.run()
+    assert [(row["n"], row["p"]) for row in world.rows()] == [(2, None), (3, "null")]
+    (key,) = [key for key in objects(world) if key.endswith("orders+0+0000000000.snappy.parquet")]
+    reason = "its directory p=... holds several values of p (as null and the text null), and the table takes one"
+
+    planner, log = iceberg_planner(world.settings, world.store), world.log()
+    (finding,) = check_table(log, planner, opened(world), topic="orders").findings
+    assert (finding.place, finding.text) == (
+        key, f"The object of 2 records is not in the table, and stays out: {reason}."
+    )  # fmt: skip
+    done = rebuild(log, planner, opened(world), topic="orders", clock_ms=lambda: world.now)
+    assert (done.added, done.removed, done.left_out) == (0, 0, {key: reason})
+
+
 def test_partitions_are_the_values_of_the_log_and_prune(world: IcebergWorld) -> None:
     world.add({"n": 4}, {"n": 5}, tp=TopicPartition("orders", 1))
     world.run()
