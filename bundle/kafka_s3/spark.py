@@ -276,7 +276,6 @@ class WantedRecords:
         return self.since or 0
 
     def columns(self) -> list[StructField]:
-        """What is beside the records' own columns."""
         found = list(METADATA) if self.metadata else []
         found += [StructField(KEY, BinaryType())] if self.keys else []
         return [*found, *([StructField(DEAD_LETTER, LETTER)] if self.letters == "with" else [])]
@@ -484,7 +483,6 @@ class KafkaS3(DataSource):
         return CommittedReader(self._rows(schema))
 
     def streamReader(self, schema: StructType) -> CommittedStream:  # noqa: N802
-        """What reads a stream."""
         if self._wanted.until is not None or self._wanted.as_of is not None or self._wanted.since is not None:
             rule = "is for a batch: a stream has no end, and begins at startingEntry or startingTime."
             raise _problem("untilEntry, asOf, sinceEntry", None, rule, "Leave it out.")

@@ -135,13 +135,11 @@ class SparkStates:
     _forgot_ms: dict[TableName, int] = field(default_factory=dict)
 
     def identity(self, name: TableName) -> str | None:
-        """The table's id."""
         with spark_errors(name):
             table = self._table(name)
             return None if table is None else table.identity()
 
     def is_empty(self, name: TableName) -> bool:
-        """Whether the table holds no row."""
         with spark_errors(name):
             table = self._table(name)
             return table is None or table.frame().isEmpty()
@@ -228,7 +226,6 @@ class SparkStates:
         return HELD_BYTES - int(sum(held.rows.nbytes for name, held in self._held.items() if name != beside))
 
     def hold_deletions(self, name: TableName, changes: Changes) -> bool:
-        """See `StateTables`."""
         held, rows = self._held.get(deletions_of(name)), self._kept[changes].rows
         more = None if held is None or rows is None else held.more(rows, self._room(deletions_of(name)))
         if more is not None:
@@ -259,7 +256,6 @@ class SparkStates:
             self._held[beside] = held.noted()
 
     def merge(self, name: TableName, changes: Changes, rules: StateRules, *, transaction: Transaction) -> int | None:
-        """One transaction of the table's."""
         with spark_errors(name):
             table = self._table(name)
             if table is None:
@@ -307,7 +303,6 @@ class SparkStates:
             return _first(sides["table"], sides["log"], wrong) if wrong else None
 
     def count(self, name: TableName) -> int:
-        """How many rows the table has."""
         with spark_errors(name):
             table = self._table(name)
             return 0 if table is None else table.frame().count()

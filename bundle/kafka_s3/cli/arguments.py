@@ -139,7 +139,6 @@ class Target:
 
     @property
     def paths(self) -> StatePaths:
-        """Where its state lies."""
         return self.folder.paths(self.name)
 
     @property

@@ -20,8 +20,6 @@ SHARED: Final = "share/kafka-s3"
 APP: Final = "dashboard/app.py"
 SERVER: Final = "serve.py"
 PORTS: Final = range(8501, 8521)
-ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2"}
-"""By default each reading thread keeps memory of its own back; of a long log that is a hundred megabytes."""
 
 
 @composed(where=Where)
@@ -132,4 +130,4 @@ def _of_file(config: Path, worker: Path | None, overrides: list[str] | None) -> 
 def _serve(server: Path, arguments: list[str], variables: dict[str, str]) -> NoReturn:
     """The server takes the place of this process, so that signals reach it."""
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, str(server), *arguments], {**ALLOCATOR, **os.environ, **variables})
+    os.execve(sys.executable, [sys.executable, str(server), *arguments], {**os.environ, **variables})

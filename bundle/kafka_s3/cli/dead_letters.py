@@ -280,7 +280,6 @@ class DeadLetterStore:
     missing: list[LetterFile]
 
     def found(self, selection: LetterSelection) -> Iterator[FiledLetter]:
-        """The selected letters, file by file."""
         ledger = read_ledger(self.store, state_paths(self.settings))
         return letters(ledger, self.store, selection=selection, missing=self.missing.append)
 

@@ -147,7 +147,6 @@ class ProgressObserver:
         self.bar.stop()
 
     def started(self, start: Start) -> None:
-        """The clock starts."""
         self._began, self._backlog = time.monotonic(), start.backlog
         self._done = self._read = self._worked_ms = self._files = 0
         self.bar.reset(self._task)
@@ -155,7 +154,6 @@ class ProgressObserver:
         self.bar.update(self._task, total=start.backlog or None, description=printable(start.sink))
 
     def preparing(self, step: str) -> None:
-        """Beside the spinner."""
         self.bar.update(self._task, description=printable(step))
 
     def reading(self, records: int, wanted: int) -> None:
@@ -163,7 +161,6 @@ class ProgressObserver:
         self._move(self._done + records)
 
     def round_done(self, done: RoundSummary) -> None:
-        """The bar moves by what was committed."""
         self._done += done.totals.read
         self._files += done.totals.files
         self._worked_ms += done.ended_ms - done.started_ms
@@ -180,21 +177,17 @@ class ProgressObserver:
         self.bar.update(self._task, completed=records, rate=text, left=f"{left:,.0f} s left" if left >= 1 else "")
 
     def warned(self, text: str) -> None:
-        """Shown above the bar."""
         show_line(self.bar.console, ("trying again:", "yellow"), f" {text}")
 
     follower_warned = warned
 
     def recovered(self, after_ms: int) -> None:
-        """Shown above the bar."""
         show_line(self.bar.console, ("recovered", "green"), f" after {after_ms / 1000:.0f} s")
 
     def stopped(self) -> None:
-        """Beside the spinner."""
         self.bar.update(self._task, left="stopped")
 
     def decided(self, choice: str, reason: str) -> None:
-        """Shown above the bar."""
         show_line(self.bar.console, f"{choice}: {reason}")
 
 

@@ -185,7 +185,6 @@ class _Held:
         return join_slices([*self._slices.get(role, ()), *slices_of(file[role])])
 
     def add(self, file: _File) -> None:
-        """Takes a file in."""
         self.files.append(file)
         self._size += _size_of(file)
         self._slices = {role: self._with(file, role) for role in file}

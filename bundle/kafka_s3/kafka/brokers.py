@@ -143,7 +143,6 @@ class KafkaBrokers:
         )
 
     def cluster_id(self) -> str:
-        """The cluster's id."""
         description = self._answer(
             self._reached().describe_cluster(request_timeout=self._seconds), "describe the cluster"
         )
@@ -165,7 +164,6 @@ class KafkaBrokers:
         return sorted(name for name in metadata.topics if name not in INTERNAL)
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        """The topics of these names that exist."""
         if not names:
             return {}
         futures = self._reached().describe_topics(TopicCollection(list(names)), request_timeout=self._seconds)
@@ -315,7 +313,6 @@ class KafkaBrokers:
             time.sleep(RETRY.pause_ms(looks) / 1000)
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic."""
         (future,) = self._reached().delete_topics([name], request_timeout=self._seconds).values()
         self._answer(future, f"delete topic {name}")
 

@@ -192,7 +192,6 @@ class _Transactions:
     def send(
         self, topic: str, message: Message, *, partition: int = -1, progress: ProducerProgress | None = None
     ) -> None:
-        """Sends a message within a transaction."""
         if self._begun_s is not None and self._clock() - self._begun_s >= LONGEST_S:
             self.commit()
         if self._begun_s is None:

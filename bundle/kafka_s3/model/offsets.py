@@ -94,7 +94,6 @@ class OffsetSet:
         return OffsetSet(tuple((max(first, offset), last) for first, last in self.ranges if last >= offset))
 
     def before(self, offset: int) -> OffsetSet:
-        """The offsets before `offset`."""
         return OffsetSet(tuple((first, min(last, offset - 1)) for first, last in self.ranges if first < offset))
 
     def overlaps(self, other: OffsetSet) -> bool:
@@ -111,9 +110,7 @@ class OffsetSet:
         return inside
 
     def __contains__(self, offset: int) -> bool:
-        """Whether an offset is in the set."""
         return any(first <= offset <= last for first, last in self.ranges)
 
     def __len__(self) -> int:
-        """How many offsets there are."""
         return sum(last - first + 1 for first, last in self.ranges)

@@ -103,7 +103,6 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """How many there were."""
         return sum(self.counts.values())
 
     def plus(self, other: Durations) -> Durations:

@@ -91,11 +91,9 @@ class AvroFile:
         return self._written + int(len(self._waiting) * self._share)
 
     def pending(self) -> int:
-        """Bytes that wait for their block."""
         return len(self._waiting)
 
     def compact(self) -> None:
-        """Writes what waits as a block."""
         if not self._count:
             return
         self._write_block(self._waiting, self._count)
@@ -107,7 +105,6 @@ class AvroFile:
         return taken
 
     def finish(self) -> None:
-        """Writes the last block."""
         self.compact()
 
     def pause(self) -> Paused:

@@ -144,7 +144,6 @@ class BlockGzipFile:
         return taken
 
     def finish(self) -> None:
-        """Ends the last block."""
         self._end_block()
         self._finished, self._largest = True, 0
 

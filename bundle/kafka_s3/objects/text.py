@@ -135,7 +135,6 @@ class TextStream:
         return taken
 
     def finish(self) -> None:
-        """Ends the gzip member."""
         self._encode()
         if self._gzip is not None:
             self._add(self._gzip.end())

@@ -167,7 +167,6 @@ class LogObserver:
         logger.info("round", extra={"facts": facts})
 
     def rewritten(self, done: RewriteSummary) -> None:
-        """One line per entry."""
         logger.info("objects rewritten", extra={"facts": asdict(done)})
 
     def warned(self, text: str) -> None:
@@ -177,7 +176,6 @@ class LogObserver:
     follower_warned = warned
 
     def recovered(self, after_ms: int) -> None:
-        """One line when it is over."""
         logger.info("recovered", extra={"facts": {"after_s": round(after_ms / 1000, 1)}})
 
     def stopped(self) -> None:
@@ -185,5 +183,4 @@ class LogObserver:
         logger.info("stopped", extra={"facts": {"rounds": self._rounds, "read": self._read}})
 
     def decided(self, choice: str, reason: str) -> None:
-        """One line per choice."""
         logger.info("decided", extra={"facts": {"choice": choice, "reason": reason}})

@@ -138,7 +138,6 @@ class Connections:
         return answer
 
     def close(self) -> None:
-        """Closes the connections that nobody uses."""
         while self._idle:
             self._idle.pop().close()
 
@@ -172,7 +171,6 @@ class _Connection:
         return HttpAnswer(self._curl.getinfo(pycurl.RESPONSE_CODE), _Headers(self._lines), b"".join(self._body))
 
     def close(self) -> None:
-        """Closes the connection."""
         self._curl.close()
 
     def _lasting(self) -> dict[int, Any]:

@@ -316,7 +316,6 @@ class DataPlane:
         return self._send_once(operation, asked)
 
     def close(self) -> None:
-        """Gives the connections back."""
         self._connections.close()
         self.client.close()
 
@@ -700,7 +699,6 @@ class S3Store:
             raise UploadMissing(f"{error} The file has to be uploaded again.") from None
 
     def upload_exists(self, key: str, upload_id: str) -> bool:
-        """Whether the multipart upload is still pending."""
         return self._retrier.run(lambda: self._pending_once(key, upload_id))
 
     def abort_upload(self, key: str, upload_id: str) -> None:
@@ -711,7 +709,6 @@ class S3Store:
             return
 
     def tag(self, key: str, tags: Mapping[str, str]) -> None:
-        """Replaces the object's tags."""
         body = tagging_document(tags)
         self._ask("put_object_tagging", S3Request(key, "tagging", digest_headers(body), body))
 

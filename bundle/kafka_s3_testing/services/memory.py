@@ -84,15 +84,12 @@ class MemoryKafka:
         self.records[topic_partition] = [r for r in self.records[topic_partition] if r.offset >= start]
 
     def cluster_id(self) -> str:
-        """A fixed id."""
         return "memory"
 
     def topic_names(self) -> list[str]:
-        """The topics with a partition."""
         return sorted({tp.topic for tp in self.records})
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        """Topics by name."""
         found = {}
         for name in names:
             partitions = tuple(sorted(tp.partition for tp in self.records if tp.topic == name))
@@ -101,7 +98,6 @@ class MemoryKafka:
         return found
 
     def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """One past the last record."""
         return {tp: end.offset for tp, end in self.ends(partitions).items()}
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
@@ -135,16 +131,13 @@ class MemoryKafka:
         }
 
     def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets noted."""
         noted = self.groups.get(group, {})
         return {tp: noted[tp] for tp in partitions if tp in noted}
 
     def group_members(self, group: str) -> list[str]:
-        """The members that were put there."""
         return list(self.members.get(group, ()))
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Notes the offsets."""
         self.groups.setdefault(group, {}).update(offsets)
 
     def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> list[Refusal]:
@@ -206,11 +199,9 @@ class MemoryTables:
     locations: dict[str, str] = field(default_factory=dict)
 
     def url(self, key: str) -> str:
-        """A made-up address."""
         return f"memory://bucket/{key}"
 
     def location(self, name: TableName) -> str | None:
-        """Where a registered table lies."""
         return self.locations.get(str(name))
 
     def register(self, name: TableName, location: str) -> None:
@@ -219,12 +210,10 @@ class MemoryTables:
         self.locations.setdefault(str(name), location)
 
     def state(self, name: TableName) -> SparkState | None:
-        """The table as it is."""
         found = self.tables.get(str(name))
         return None if found is None else SparkState(found.id, f"memory://tables/{found.id}", found.columns.fixed())
 
     def sinks(self, name: TableName) -> set[str]:
-        """The sinks that have appended."""
         found = self.tables.get(str(name))
         return set() if found is None else {json.loads(append.note)["kafka-s3"] for append in found.appends}
 

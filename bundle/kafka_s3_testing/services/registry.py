@@ -78,7 +78,6 @@ class EmbeddedRegistry:
 
     @property
     def url(self) -> str:
-        """The value of `schema.registry.url`."""
         return f"{'https' if self._tls else 'http'}://{HOST}:{self.port}"
 
     def register(
@@ -180,13 +179,11 @@ class SchemaStore:
             raise RegistryRefusal(NO_SCHEMA, "Schema not found")
 
     def by_id(self, schema_id: int) -> dict[str, Any]:
-        """The schema of a global id."""
         if schema_id not in self._contents:
             raise RegistryRefusal(NO_SCHEMA, f"Schema {schema_id} not found")
         return dict(self._contents[schema_id])
 
     def by_guid(self, guid: str) -> dict[str, Any]:
-        """The schema of a GUID."""
         for schema_id, content in list(self._contents.items()):
             if content["guid"] == guid:
                 return {**content, "id": schema_id}
@@ -209,7 +206,6 @@ class SchemaStore:
             return [name for name, found in self._subjects.items() if any(deleted or not v.deleted for v in found)]
 
     def version_numbers(self, subject: str, *, deleted: bool) -> list[int]:
-        """The versions of a subject."""
         with self._lock:
             return [version.number for version in self._versions(subject, deleted=deleted)]
 

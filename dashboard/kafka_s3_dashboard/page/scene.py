@@ -79,7 +79,6 @@ class Scene:
 
     @property
     def paths(self) -> StatePaths:
-        """Where the sink's state lies."""
         return StatePaths(self.bucket.folder.prefix, self.chosen.sink)
 
     @cached_property

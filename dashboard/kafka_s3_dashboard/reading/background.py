@@ -122,7 +122,6 @@ class Background:
         return self._over.is_set()
 
     def close(self) -> None:
-        """Ends the thread."""
         self._over.set()
         self._asked.set()
 
@@ -195,7 +194,6 @@ class Answers:
         return held is None or held.coming.done()
 
     def close(self) -> None:
-        """Ends the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _asked(self, key: Hashable, make: Callable[[], Any], again_s: float) -> _Held:

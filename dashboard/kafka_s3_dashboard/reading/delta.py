@@ -52,7 +52,6 @@ class TableFiles:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
         return sum(size for size, _ in self.files.values())
 
     def after(self, version: int, actions: Iterable[dict[str, Any]]) -> TableFiles | None:
@@ -260,7 +259,6 @@ class TableLogs:
         return self._answers.ready(folder)
 
     def close(self) -> None:
-        """Ends the threads."""
         self._answers.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
 

@@ -68,7 +68,6 @@ class LogPart:
     tables: Mapping[str, pa.Table]
 
     def __len__(self) -> int:
-        """How many entries."""
         return self.last - self.first + 1
 
 
@@ -307,7 +306,6 @@ def _is_plain(document: dict[str, Any]) -> bool:
 
 
 def _add_plain(document: dict[str, Any], rows: Rows) -> None:
-    """As `_add`."""
     about, totals = (document["version"], iso_ms(document["committed_at"])), document["totals"]
     rows["entries"].append((
         *about, document["epoch"], document["kind"], document.get("driver", ""), totals["read"], totals["written"],

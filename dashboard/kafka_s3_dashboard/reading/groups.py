@@ -21,7 +21,6 @@ class Groups:
     first: Numbers
 
     def sizes(self) -> Numbers:
-        """How many rows each group has."""
         return np.bincount(self.of_row, minlength=len(self.first))
 
     def sums(self, values: pd.Series) -> Numbers:

@@ -173,7 +173,6 @@ class History:
         return self.snapshot
 
     def close(self) -> None:
-        """Ends the thread."""
         self._background.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 

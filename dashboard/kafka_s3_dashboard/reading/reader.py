@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from threading import Lock
@@ -95,23 +96,14 @@ class BucketReader:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{name}: the dashboard only reads.")
 
-    def _asking(self) -> _Asking:
-        return _Asking(self._under_way, next(self._numbers), self._clock_s)
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """A request is under way, while the body runs. A class: one made from a generator took a tenth of what a small object takes."""
-
-    under_way: dict[int, float]
-    number: int
-    clock_s: Callable[[], float]
-
-    def __enter__(self) -> None:
-        self.under_way[self.number] = self.clock_s()
-
-    def __exit__(self, *_: object) -> None:
-        del self.under_way[self.number]
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        number = next(self._numbers)
+        self._under_way[number] = self._clock_s()
+        try:
+            yield
+        finally:
+            del self._under_way[number]
 
 
 def _range(store: ObjectStore, key: str, most_bytes: int) -> bytes:
@@ -123,10 +115,7 @@ def _range(store: ObjectStore, key: str, most_bytes: int) -> bytes:
         raise
 
 
-THREADS: Final = 16
-MIN_THREADS: Final = 2
-TRIED: Final = 2
-"""So many entries are read by one thread, to see for what part of the time a request waits."""
+THREADS: Final = 8
 TOGETHER: Final = 8
 """Entries that a thread reads one after the other: to hand each over would cost as much as to take it apart."""
 KEPT: Final = 512
@@ -236,26 +225,10 @@ def entries_of(
         first()
         return [_entry_or_damage(store, paths, version) for version in some]
 
-    first()  # not measured: how long a page was drawn says nothing of the bucket
-    began, used = time.monotonic(), time.thread_time()
-    found = [_entry_or_damage(store, paths, version) for version in versions[:TRIED]]
-    threads = _threads(time.monotonic() - began, time.thread_time() - used)
-    rest = versions[TRIED:]
-    turns = [rest[at : at + TOGETHER] for at in range(0, len(rest), TOGETHER)]
-    lanes = [turns[at::threads] for at in range(min(threads, len(turns)))]
-    found += [
-        one for some in pool.map(lambda lane: [one for turn in lane for one in read(turn)], lanes) for one in some
-    ]
+    pieces = [versions[at : at + TOGETHER] for at in range(0, len(versions), TOGETHER)]
+    found = [row for rows in pool.map(read, pieces) for row in rows]
     found.sort(key=attrgetter("version"))
     return [one for one in found if not isinstance(one, Damage)], [one for one in found if isinstance(one, Damage)]
-
-
-def _threads(seconds: float, cpu_seconds: float) -> int:
-    """How many threads are busy where one needs CPU for that part of the time: of more, each takes Python from the others.
-
-    From a bucket on this machine sixteen took 14 s of CPU for what two read in ten, and no less time.
-    """
-    return max(MIN_THREADS, min(THREADS, round(seconds / max(cpu_seconds, 1e-9))))
 
 
 def _entry_or_damage(store: ObjectStore, paths: StatePaths, version: int) -> EntryRows | Damage:

@@ -67,7 +67,6 @@ class Watch:
         return self.sight
 
     def close(self) -> None:
-        """Ends the thread."""
         self._background.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
         self._searcher.shutdown(wait=False, cancel_futures=True)

@@ -47,7 +47,6 @@ class Settings:
         raise TypeError(f"{key} is not a text.")
 
     def number(self, key: str) -> int:
-        """The number of a key."""
         value = self._value(key)
         if isinstance(value, int) and not isinstance(value, bool):
             return value

@@ -75,7 +75,6 @@ class Configured:
         return self.values.get(key) is True
 
     def number(self, key: str) -> int | None:
-        """A number, None where there is none."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 

@@ -371,7 +371,6 @@ class _Finish:
     concealed: frozenset[str]
 
     def all(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """The problems, each once."""
         return tuple(dict.fromkeys(self._one(p) for p in problems))
 
     def _one(self, found: Problem) -> Problem:

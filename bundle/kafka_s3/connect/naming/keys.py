@@ -341,7 +341,6 @@ class TemplateNames(ObjectNames, DataKeys):
         return fixed.partition("${directory}")[0] if "${directory}" in fixed else f"{fixed}/"
 
     def read(self, key: str, topic: str) -> ObjectKey | None:
-        """By the templates."""
         found = self._pattern(re.escape(topic)).fullmatch(key)
         if found is None:
             return None

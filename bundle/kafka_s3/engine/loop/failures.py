@@ -149,7 +149,6 @@ class PartitionFailures:
         return tuple(self._texts(sorted(self.known), lambda one: (type(one.error), one.stopped)))
 
     def _texts(self, tps: Iterable[TopicPartition], kind: Callable[[PartitionFailure], Hashable]) -> list[str]:
-        """A text for all of a kind."""
         alike: dict[Hashable, list[TopicPartition]] = {}
         for tp in tps:
             alike.setdefault(kind(self.known[tp]), []).append(tp)

@@ -95,24 +95,19 @@ class LineForm:
 
     @property
     def small(self) -> int:
-        """As `RowForm` says."""
         return SMALL_TEXT
 
     def table(self, values: Values, rows: Longs | None) -> pa.Table:
-        """As `RowForm` says."""
         assert isinstance(values, JsonText)
         return pa.table({"": separated(values.texts, np.arange(len(values)) if rows is None else rows, b"\n")})
 
     def append(self, table: pa.Table, encoder: FileEncoder) -> None:
-        """As `RowForm` says."""
         cast(Lined, encoder.inner).write(joined(_one(table), b""))
 
     def sizes(self, table: pa.Table) -> Longs:
-        """As `RowForm` says."""
         return _lengths(table)
 
     def paused(self) -> Mapping[str, Any]:
-        """As `RowForm` says."""
         return {"kind": "lines"}
 
 
@@ -125,7 +120,6 @@ class BodyForm:
 
     @property
     def small(self) -> int:
-        """As `RowForm` says."""
         return SMALL_TEXT
 
     def __eq__(self, other: object) -> bool:
@@ -134,20 +128,16 @@ class BodyForm:
     __hash__ = None  # type: ignore[assignment]  # nobody looks for one
 
     def table(self, values: Values, rows: Longs | None) -> pa.Table:
-        """As `RowForm` says."""
         assert isinstance(values, AvroBodies)
         return _rows_of(pa.table({"": values.bodies}), rows)
 
     def append(self, table: pa.Table, encoder: FileEncoder) -> None:
-        """As `RowForm` says."""
         encoder.append(AvroBodies(_one(table), self.writer, _never_asked), self.schema)
 
     def sizes(self, table: pa.Table) -> Longs:
-        """As `RowForm` says."""
         return _lengths(table)
 
     def paused(self) -> Mapping[str, Any]:
-        """As `RowForm` says."""
         return {"kind": "bodies", "writer": self.writer}
 
 
@@ -160,7 +150,6 @@ class ColumnForm:
 
     @property
     def small(self) -> int:
-        """As `RowForm` says."""
         return SMALL_ROWS
 
     def __eq__(self, other: object) -> bool:
@@ -169,20 +158,16 @@ class ColumnForm:
     __hash__ = None  # type: ignore[assignment]
 
     def table(self, values: Values, rows: Longs | None) -> pa.Table:
-        """As `RowForm` says."""
         assert isinstance(values, StructColumns | JsonText)
         return _rows_of(values.table, rows)
 
     def append(self, table: pa.Table, encoder: FileEncoder) -> None:
-        """As `RowForm` says."""
         encoder.append(StructColumns(table), self.schema)
 
     def sizes(self, table: pa.Table) -> Longs:
-        """As `RowForm` says."""
         return row_bytes(table)
 
     def paused(self) -> Mapping[str, Any]:
-        """As `RowForm` says."""
         return {"kind": "columns", "columns": self.columns.serialize().to_pybytes()}
 
 

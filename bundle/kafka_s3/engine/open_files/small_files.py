@@ -121,7 +121,6 @@ class RowsByDirectory:
         return RowsByDirectory(self.form, self.table, names, self.facts.select(chosen), rows, starts)
 
     def each(self) -> Iterator[tuple[str, DirectoryRows]]:
-        """Every directory with its rows."""
         return zip(self.names, self.facts.rows(self.table.take(pa.array(self.rows))), strict=True)
 
 

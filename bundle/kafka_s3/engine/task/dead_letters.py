@@ -63,7 +63,6 @@ class ReadCounter:
         return {"read": self._read - settled, "before": before}
 
     def resume(self, paused: Paused) -> None:
-        """Counts on."""
         self._read, self._below = paused["read"], {offset: count for offset, count in paused["before"]}
 
 
@@ -199,7 +198,6 @@ class DeadLetterFile:
 
     @property
     def offsets(self) -> OffsetSet:
-        """The offsets of the letters."""
         return OffsetSet.of(offset for offsets in self._offsets for offset in offsets.tolist())
 
     @property

@@ -229,7 +229,6 @@ class Consumer:
         self._open = []
 
     def close(self) -> None:
-        """Ends its threads and connections."""
         if self.handle:
             self._end()
             library.queue_destroy(self._own_queue)

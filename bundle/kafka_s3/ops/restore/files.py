@@ -84,7 +84,6 @@ class StoredFile:
         return None if end is None else max(end - self.skip, 0)
 
     def wants(self, row: int) -> bool:
-        """Whether a row is wanted."""
         inside = self.place is None or self.records is None or row < self.records
         return inside and self.skip <= row and (self.until is None or row < self.until)
 
@@ -330,7 +329,6 @@ class FileTable:
         self._plans = count()
 
     def add(self, file: StoredFile) -> None:
-        """Takes a file in."""
         self._db.execute(
             "INSERT INTO files (topic, partition, directory, first, last, until, file, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (

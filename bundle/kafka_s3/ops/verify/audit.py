@@ -349,7 +349,6 @@ class _Batches:
         self._batch: pa.RecordBatch | None = None
 
     def within(self, start: int, until: int) -> Iterator[Row]:
-        """As `_Values` does."""
         while (batch := self._batch or next(self.source, None)) is not None:
             first, end = np.searchsorted(batch.column("offset").to_numpy(), [start, until]).tolist()
             self._batch = batch.slice(end) if end < len(batch) else None

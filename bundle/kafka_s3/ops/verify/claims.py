@@ -56,11 +56,9 @@ class SegmentSelection:
     since: datetime | None = None
 
     def has(self, topic_partition: TopicPartition) -> bool:
-        """Whether a topic-partition is selected."""
         return self.topic in (None, topic_partition.topic) and self.partition in (None, topic_partition.partition)
 
     def takes(self, segment: Segment) -> bool:
-        """Whether a segment is selected."""
         late = self.since is None or datetime.fromisoformat(segment.committed_at) >= self.since
         return late and self.has(segment.topic_partition) and self.touches(segment.start, segment.until - 1)
 
@@ -221,7 +219,6 @@ class ClaimedKeys:
         return etag is None or int(self._etags[row]) == self._short(etag)
 
     def digest(self, text: str) -> int:
-        """The digest of a text."""
         content = text.encode("utf-8", "surrogatepass")
         return int.from_bytes(blake2b(content, digest_size=8, key=self._salt).digest(), "little")
 

@@ -62,7 +62,6 @@ class JsonTexts:
     """Digests of JSON documents by their texts alone, a tenth of the work: enough where objects hold the very texts that are in Kafka."""
 
     def of(self, text: bytes) -> Digest:
-        """The digest of the text as it is."""
         return digest(text)
 
 

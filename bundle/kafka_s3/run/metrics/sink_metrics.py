@@ -237,7 +237,6 @@ class SinkMetrics:
     # ------------------------------------------------------------ events of the loop
 
     def polled(self, backlog: Callable[[], Mapping[str, TopicBacklog]]) -> None:
-        """What waits now."""
         now = backlog()
         with self._lock:
             for topic in now.keys() - self._waiting.keys():
@@ -245,23 +244,19 @@ class SinkMetrics:
             self._waiting = now
 
     def round_done(self, done: RoundSummary) -> None:
-        """Counts what was committed."""
         with self._lock:
             self._count_round(done)
             self._count_requests(done.requests)
 
     def rewritten(self, done: RewriteSummary) -> None:
-        """Counted."""
         with self._lock:
             self._count_rewrite(done)
 
     def states_kept(self, topics: Mapping[str, StateProgress]) -> None:
-        """How far they are now."""
         with self._lock:
             self._states = topics
 
     def warned(self, text: str) -> None:
-        """Counted."""
         with self._lock:
             self._add(WARNINGS, 1)
 

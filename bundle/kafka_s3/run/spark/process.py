@@ -89,7 +89,6 @@ class SharedSession:
         self._users, self._timer = 0, Timer(0, self._end_if_idle)
 
     def begin(self) -> Future[SparkSession]:
-        """Starts it, unless that was done before."""
         with self._lock:
             if self._session is None:
                 import pyspark.sql  # noqa: F401  before the thread does: two that load it at once find halves of it

@@ -189,16 +189,13 @@ class DeltaStateTable:
     table: DeltaTable
 
     def identity(self) -> str:
-        """The table's id."""
         [detail] = self.table.detail().collect()
         return str(detail["id"])
 
     def frame(self) -> DataFrame:
-        """See `StateTable`."""
         return self.table.toDF()
 
     def widens(self) -> bool:
-        """By the table's property."""
         [detail] = self.table.detail().collect()
         return bool((detail["properties"] or {}).get(WIDENING, "false") == "true")
 
@@ -249,7 +246,6 @@ class DeltaStateTable:
             self.table.delete(old)
 
     def replace(self, frame: DataFrame, note: str) -> None:
-        """What the table is otherwise, it stays."""
         frame.writeTo(self.name.sql).options(mergeSchema="true", userMetadata=note).overwrite(F.lit(True))
 
 
@@ -268,7 +264,6 @@ class IcebergStateTable:
         return self._properties().get(OWN, "")
 
     def frame(self) -> DataFrame:
-        """See `StateTable`."""
         return self.spark.table(self.name.sql)
 
     def widens(self) -> bool:
@@ -302,7 +297,6 @@ class IcebergStateTable:
         return None
 
     def add(self, rows: DataFrame, transaction: Transaction) -> None:
-        """See `StateTable`."""
         if self._has(transaction):
             return
         self._add_columns(rows)
@@ -310,13 +304,11 @@ class IcebergStateTable:
         self._note(transaction)
 
     def forget(self, column: str, before: datetime) -> None:
-        """See `StateTable`."""
         old = F.col(column) < F.lit(before)
         if not self.frame().where(old).isEmpty():
             self.spark.sql(f"DELETE FROM {self.name.sql} WHERE {quoted(column)} < TIMESTAMP '{before.isoformat()}'")
 
     def replace(self, frame: DataFrame, note: str) -> None:
-        """What the table is otherwise, it stays."""
         self._add_columns(frame)
         if not self.identity():
             self._put_properties({OWN: uuid.uuid4().hex})

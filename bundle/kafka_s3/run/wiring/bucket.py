@@ -199,7 +199,6 @@ class SinkFolder:
         return f"s3://{self.bucket}/{self.prefix.strip('/')}/"
 
     def paths(self, sink: str) -> StatePaths:
-        """Where the state of a sink lies."""
         return StatePaths(self.prefix, sink)
 
     def known(self, sink: str) -> StatePaths:

@@ -92,11 +92,9 @@ class Registered:
 
     @property
     def uses_time(self) -> bool:
-        """As the own one says."""
         return self.own.uses_time
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
-        """As the own one says."""
         return distinct(self.own.encode(topic_partition, run, times))
 
 
@@ -412,7 +410,6 @@ class SchemaDirectory:
 
     @property
     def uses_time(self) -> bool:
-        """As the partitioner inside."""
         return self.inner.uses_time
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
@@ -445,7 +442,6 @@ class TombstoneDirectory:
 
     @property
     def uses_time(self) -> bool:
-        """As the partitioner inside."""
         return self.inner.uses_time
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
@@ -479,7 +475,6 @@ class InsideOnly:
 
     @property
     def uses_time(self) -> bool:
-        """As the partitioner inside."""
         return self.inner.uses_time
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
@@ -498,7 +493,6 @@ class InsideOnly:
         return Encoded(codes, found.names, sorted([*found.failures, *failures], key=lambda failure: failure.offset))
 
     def may_hold(self, encoded_partition: str, run: Run) -> bool:
-        """As the partitioner inside."""
         return may_hold(self.inner, encoded_partition, run)
 
     def _refusals(self, topic_partition: TopicPartition, names: list[str]) -> dict[int, str]:
