@@ -153,3 +153,7 @@ def test_keys_and_header_values_that_are_not_utf_8_keep_their_bytes(format_of: d
     assert row["_kafka"]["key"] == "data:application/octet-stream;base64,//4="
     values = [header["value"] for header in row["_kafka"]["headers"]]
     assert values == ["data:application/octet-stream;base64,gA==", "text", ""]
+
+
+def test_a_text_that_only_begins_like_a_data_url_stays_text() -> None:
+    assert bytes_of_text(f"{DATA_URL}no base64!") == f"{DATA_URL}no base64!".encode()
