@@ -1,7 +1,8 @@
 """How does Spark keep the newest value of every key? Committed records by their entries, the newest a key by a window, one merge of them.
 
 A table has the key's columns, the value's, and those that decide: `_order` (with `state.order.by`), `_offset`, `_kafka_partition`. Deleted
-keys are in a second table, `<name>__deleted`, with the same deciding columns and the time at which they were noted.
+keys are in a second table, `<name>__deleted`, with the same deciding columns and the time at which they were noted. Where records had
+placeholders for values, `_unavailable` says of which records these columns are (`run.spark.state_placeholders`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pyspark.sql.types import (
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.converters.whole_records import FIELD
-from kafka_s3.connect.naming.state_terms import DELETED, OWN, KeyTerm, Path
+from kafka_s3.connect.naming.state_terms import DELETED, OWN, UNAVAILABLE, KeyTerm, Path, placeholder_octets
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.task.table_guard.columns import RESCUED, Mode, compare_columns, read_columns
@@ -42,6 +43,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.frames import few_rows, frame_of
 from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
 from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.spark.state_placeholders import fill_unavailable, placeholder_marks
 from kafka_s3.run.spark.state_tables import (
     PLACE,
     WIDENING,
@@ -152,22 +154,34 @@ class SparkStates:
         with spark_errors(stretch.topic):
             found, here, left_out = self._changes(stretch, rules)
             newest = _newest(found.coalesce(1), rules) if here else _newest(found, rules).persist()
+            cached = [] if here else [newest]
         try:
             with spark_errors(stretch.topic):
-                living = newest
+                living, known = newest, None
                 if table is not None:
                     first = stretch.earliest if rules.order_by is None else _least(found if here else newest, "_order")
-                    living = self._living(newest, table, rules, first, here=here, alone=alone)
+                    known = self._deletions(table, rules, places(newest.columns), first, here=here, alone=alone)
+                    living = _living(newest, known, rules)
                 keys = key_columns(rules)
                 bounded = [key for key in keys if isinstance(found.schema[key].dataType, BOUNDED)]
                 missing = reduce(lambda a, b: a | b, (F.col(quoted(key)).isNull() for key in keys))
-                if here:
-                    rows = living.toArrow()
-                    frame = frame_of(self.spark, rows, living.schema)
+                rows = living.toArrow() if here else None
+                if rows is not None:
                     seen = _counted(rows, keys, bounded)
                 else:
-                    frame, rows = living, None
-                    seen = frame.agg(*_counts(missing, bounded)).collect()[0].asDict()
+                    counts = _counts(missing, bounded, marked=UNAVAILABLE in living.columns)
+                    seen = living.agg(*counts).collect()[0].asDict()
+                if seen["lacking"]:
+                    if table is not None and rules.order_by is not None and not here:
+                        # `first` is that of the newest records: older ones may be older than a deletion before it
+                        known = self._known(deletions_of(table), rules, places(newest.columns), None, hold=False)
+                    living = fill_unavailable(living, found, known, keys, seen["lacking"])
+                    rows = living.toArrow() if here else None
+                    cached += [] if here else [living.persist()]
+                elif UNAVAILABLE in living.columns:
+                    living = living.drop(UNAVAILABLE)
+                    rows = None if rows is None else rows.drop_columns([UNAVAILABLE])
+                frame = living if rows is None else frame_of(self.spark, rows, living.schema)
                 # of those without a key the window has left one
                 keyless = found.where(missing).count() if seen["keyless"] else 0
             changes = Changes(stretch, seen["keys"], seen["deleted"], keyless, seen["example"] or "", left_out)
@@ -178,22 +192,18 @@ class SparkStates:
             yield changes
         finally:
             self._kept = {one: kept for one, kept in self._kept.items() if one.stretch != stretch}
-            if not here:
-                newest.unpersist()
+            for one in cached:
+                one.unpersist()
 
-    def _living(
-        self, newest: DataFrame, name: TableName, rules: StateRules, first: Any, *, here: bool, alone: bool
-    ) -> DataFrame:
-        """Without what is older than the deletion of its key. No record is before `first`, where that is known."""
-        beside, keys = deletions_of(name), key_columns(rules)
+    def _deletions(
+        self, name: TableName, rules: StateRules, deciding: Sequence[str], first: Any, *, here: bool, alone: bool
+    ) -> DataFrame | None:
+        """Return the deletions that matter if no record is before `first`; None if there are none."""
+        beside = deletions_of(name)
         with spark_errors(beside):
             if not alone:
                 self._held.pop(beside, None)
-            known = self._known(beside, rules, places(newest.columns), first, hold=here and alone)
-            if known is None:
-                return newest
-            on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(newest.columns, than='d')}")
-            return newest.alias("s").join(known.alias("d"), on, "left_anti")
+            return self._known(beside, rules, deciding, first, hold=here and alone)
 
     def _known(
         self, beside: TableName, rules: StateRules, deciding: Sequence[str], first: Any, *, hold: bool
@@ -203,7 +213,7 @@ class SparkStates:
         With `hold` they are held from one merge to the next where offsets decide: a look into their table is a tenth of a merge.
         """
         held = self._held.get(beside)
-        if held is not None and held.first <= first:
+        if held is not None and first is not None and held.first <= first:
             return held.frame(self.spark, first)
         table = self._table(beside)
         if table is None:
@@ -293,6 +303,7 @@ class SparkStates:
             said = _fitted(
                 self._kept[changes].frame.where("NOT _deleted").drop("_deleted"), there.schema, name, rules.mode, table
             )
+            there = there.drop(UNAVAILABLE)
             said = said.select(*(F.col(quoted(one)) for one in there.columns))
             sides = {side: _digests(frame, keys) for side, frame in (("table", there), ("log", said))}
             hashes = {
@@ -333,16 +344,23 @@ class SparkStates:
             yield _orderable(own, rules.order_by).alias("_order")
         yield F.col(_path((FIELD, "offset"))).cast("long").alias("_offset")
         yield F.col(_path((FIELD, "partition"))).cast("int").alias("_kafka_partition")
-        yield _deletion(own, rules).alias("_deleted")
-        for column in _values(own, rules):
-            name = column[1]
+        deleted = _deletion(own, rules)
+        values: dict[str, tuple[Column, DataType]] = {}
+        yield deleted.alias("_deleted")
+        for path, name in _values(own, rules):
             if name.lower() in OWN and rules.columns:
                 raise TableRefused(
                     f"The records have a field {name}, which is a column of the state itself. Leave it out by state.columns."
                 )
             if name.lower() in named or name.lower() in OWN:
                 continue
-            yield F.col(_path(column[0])).alias(name)
+            kind = _type_of(own, path)
+            assert kind is not None
+            values[name] = F.col(_path(path)), kind
+            yield values[name][0].alias(name)
+        marks = placeholder_marks(values, placeholder_octets(rules.placeholder))
+        if marks is not None:
+            yield F.when(~deleted, marks).alias(UNAVAILABLE)
 
     def _key(self, term: KeyTerm, own: StructType) -> Column:
         if not term.of_record:
@@ -370,6 +388,15 @@ def key_columns(rules: StateRules) -> list[str]:
     return [term.column for term in rules.key]
 
 
+def _living(newest: DataFrame, deletions: DataFrame | None, rules: StateRules) -> DataFrame:
+    """Return the records that are not older than the deletion of their key."""
+    if deletions is None:
+        return newest
+    keys = key_columns(rules)
+    on = F.expr(f"{same(keys, other='d')} AND NOT s._deleted AND NOT {newer(newest.columns, than='d')}")
+    return newest.alias("s").join(deletions.alias("d"), on, "left_anti")
+
+
 def _newest(records: DataFrame, rules: StateRules) -> DataFrame:
     keys = [F.col(quoted(key)) for key in key_columns(rules)]
     order = [F.col(one).desc_nulls_last() for one in places(records.columns)]
@@ -385,13 +412,17 @@ def _least(records: DataFrame, column: str) -> Any:
     return records.agg(F.when(all_have, F.min(column))).collect()[0][0]
 
 
-def _counts(missing: Column, bounded: Sequence[str]) -> Iterator[Column]:
-    """How many keys there are, how many of them deleted; records without a key, and where one is; the bounds of keys."""
+def _counts(missing: Column, bounded: Sequence[str], *, marked: bool) -> Iterator[Column]:
+    """How many keys there are, how many of them deleted; records without a key, and where one is; which columns lack a value in some
+    record, if that is `marked`; the bounds of keys.
+    """
     where = F.concat_ws(" ", F.lit("partition"), F.col("_kafka_partition"), F.lit("offset"), F.col("_offset"))
     yield F.count_if(~missing).alias("keys")
     yield F.count_if(~missing & F.col("_deleted")).alias("deleted")
     yield F.count_if(missing).alias("keyless")
     yield F.min(F.when(missing, where)).alias("example")
+    lacking = F.array_distinct(F.flatten(F.collect_set(UNAVAILABLE))) if marked else F.array()
+    yield lacking.alias("lacking")
     for key in bounded:
         yield F.min(quoted(key)).alias(f"least {key}")
         yield F.max(quoted(key)).alias(f"greatest {key}")
@@ -407,7 +438,10 @@ def _counted(rows: pa.Table, keys: Sequence[str], bounded: Sequence[str]) -> dic
         "deleted": known.filter(known["_deleted"]).num_rows,
         "keyless": keyless.num_rows,
         "example": "".join(f"partition {one['_kafka_partition']} offset {one['_offset']}" for one in example),
+        "lacking": [],
     }
+    if UNAVAILABLE in rows.column_names:
+        found["lacking"] = pc.unique(pc.list_flatten(rows[UNAVAILABLE])).to_pylist()
     for key in bounded:
         ends = pc.min_max(known[key]).as_py()
         found |= {f"least {key}": ends["min"], f"greatest {key}": ends["max"]}
@@ -476,7 +510,9 @@ def _values(own: StructType, rules: StateRules) -> Iterator[tuple[Path, str]]:
 
 def _fitted(source: DataFrame, table: StructType, name: TableName, mode: Mode, target: StateTable) -> DataFrame:
     """The source with the table's columns, and those new ones that it may get. Raises TableRefused."""
-    own = [one for one in source.columns if one != "_deleted"]
+    own = [one for one in source.columns if one not in ("_deleted", UNAVAILABLE)]
+    origins = _origins(source, table)
+    table = StructType([one for one in table if one.name != UNAVAILABLE])
     found = compare_columns(
         read_columns(table.json()).plain(), read_columns(source.select(*map(quoted, own)).schema.json()).plain()
     )
@@ -501,7 +537,20 @@ def _fitted(source: DataFrame, table: StructType, name: TableName, mode: Mode, t
     ]
     rescued = _rescued([one for one in own if one not in table.fieldNames()]) if mode is Mode.RESCUE else []
     marks = [F.col("_deleted")] if "_deleted" in source.columns else []
-    return source.select(*columns, *rescued, *marks)
+    return source.select(*columns, *rescued, *origins, *marks)
+
+
+def _origins(source: DataFrame, table: StructType) -> list[Column]:
+    """Return the column `_unavailable`, if source or table has it, in the table's type."""
+    kinds = {one.name: one.dataType for one in (*source.schema, *table)}
+    if UNAVAILABLE not in kinds:
+        return []
+    place = StructType().add("_order", kinds["_order"]) if "_order" in source.columns else StructType()
+    place = place.add(PLACE[0], LongType()).add(PLACE[1], IntegerType())
+    kind = kinds[UNAVAILABLE] if UNAVAILABLE in table.names else MapType(StringType(), place)
+    if UNAVAILABLE not in source.columns:
+        return [F.lit(None).cast(kind).alias(UNAVAILABLE)]
+    return [_shaped(F.col(UNAVAILABLE), source.schema[UNAVAILABLE].dataType, kind).alias(UNAVAILABLE)]
 
 
 def _shaped(column: Column, kind: DataType | None, wanted: DataType) -> Column:

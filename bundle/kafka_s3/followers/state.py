@@ -55,7 +55,8 @@ TRIES: Final = 3
 class StateRules:
     """What a state table holds: which key, which deletions, which order, which columns (none: all); and how long deletions are remembered.
 
-    With `tolerant`, records without a key are left out, and else they hold the table.
+    With `tolerant`, records without a key are left out, and else they hold the table. A column keeps its value when a record has the
+    `placeholder` there.
     """
 
     key: tuple[KeyTerm, ...]
@@ -65,6 +66,7 @@ class StateRules:
     retention_ms: int = 604_800_000
     mode: Mode = Mode.ADD
     tolerant: bool = False
+    placeholder: str = ""
 
     @property
     def text(self) -> str:
@@ -72,7 +74,8 @@ class StateRules:
         order = "offset" if self.order_by is None else ".".join(self.order_by)
         columns = ",".join(".".join(path) for path in self.columns)
         marks = ",".join(map(str, self.deletes))
-        return f"state.key={','.join(map(str, self.key))} state.delete.on={marks} state.order.by={order} state.columns={columns}"
+        terms = f"state.key={','.join(map(str, self.key))} state.delete.on={marks} state.order.by={order} state.columns={columns}"
+        return f"{terms} state.unavailable.value.placeholder={self.placeholder}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,51 @@ def run_at_random(world_of: Callable[..., SparkStateWorld], seed: int) -> SparkS
     return world
 
 
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+def fill_at_random(
+    world_of: Callable[..., SparkStateWorld], seed: int
+) -> tuple[SparkStateWorld, dict[str, tuple[int, str | None]]]:
+    """Random records, some with a placeholder for their text, in merges by two drivers; and what each key's row must then be.
+
+    Keys move between partitions with half of the seeds, and times decide with half of these; with every other four Spark's tasks read.
+    """
+    random = Random(seed)
+    moving, by_time = seed % 2 == 0, seed % 4 == 0
+    world = world_of(**{"flush.size": "1", **({"state.order.by": "at"} if by_time else {})})
+    events: dict[str, list[tuple[tuple[int, int, int], int, str | None, bool]]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        if seed % 8 > 3:
+            patch.setattr("kafka_s3.spark.LOCAL_RECORDS", 0)
+        patch.setattr("kafka_s3.followers.state.NOTE_EVERY", random.choice((2, 10)))
+        for number in range(60):
+            key = random.randrange(6)
+            tp = PARTITIONS[random.randrange(3) if moving else key % 3]
+            at, deleted = random.randrange(40), random.random() < 0.2
+            text = PLACEHOLDER if random.random() < 0.5 else f"text {number}"
+            value = {"n": number, "at": at, "text": text, **({"__deleted": "true"} if deleted else {})}
+            offset = len(world.kafka.records[tp])
+            world.add(tp, f"k{key}", json.dumps(value).encode())
+            place = (at if by_time else 0, offset, tp.partition)
+            events.setdefault(f"k{key}", []).append((place, number, None if deleted else text, deleted))
+            if number % 12 == 11:
+                world.sink.poll_and_commit()
+                world.use(int(random.random() < 0.3))
+                world.advance()
+    return world, dict(filter(None, map(_expected_row, *zip(*events.items(), strict=True))))
+
+
+def _expected_row(
+    key: str, events: list[tuple[tuple[int, int, int], int, str | None, bool]]
+) -> tuple[str, tuple[int, str | None]] | None:
+    newest_first = sorted(events, reverse=True)
+    _, number, _, deleted = newest_first[0]
+    if deleted:
+        return None
+    return key, (number, next((text for _, _, text, _ in newest_first if text != PLACEHOLDER), None))
+
+
 def dying(where: str) -> Callable[[str], None]:
     """A step at which the driver dies."""
 

@@ -21,7 +21,7 @@ def test_a_state_is_kept_in_icebergs_tables(s3: EmbeddedS3, bucket: str, tmp_pat
     done = subprocess.run([*command, *map(str, range(20))], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert found["wrong"] == [], "each table holds the newest value of every key"
+    assert found["wrong"] == [], "each table holds the newest value of every key and column"
     merges = found["merges"]
     assert merges["rows"] == {"a": 0, "b": 7, "d": 9}
     assert (merges["again"], merges["deletes"]) == (0, 0), "an entry counts once, and no reader has to know deletions"

@@ -5,7 +5,10 @@ The sink is the real one over records in memory and an S3 server. Spark reads it
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +30,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.spark import frames
 from kafka_s3.run.spark.state_tables import TableFormat, open_state_table
 from kafka_s3.spark import WantedRecords, records_of_entries
-from kafka_s3.state import DELETIONS, HELD_BYTES, SparkStates, _Held, _Kept, deletions_of
-from tests.services.state.spark_state_world import PARTITIONS, SparkStateWorld, dying, run_at_random
+from kafka_s3.state import DELETIONS, HELD_BYTES, OpenStateTables, SparkStates, _Held, _Kept, deletions_of
+from tests.services.state.spark_state_world import PARTITIONS, SparkStateWorld, dying, fill_at_random, run_at_random
 from tests.support.deaths import Died
 from tests.support.state_world import KeyedRecord
 
@@ -59,6 +62,101 @@ def world_of(s3: EmbeddedS3, bucket: str, spark: SparkSession, schema: str) -> M
 def test_a_table_holds_the_newest_value_of_every_key(world_of: MakeWorld, seed: int) -> None:
     world = run_at_random(world_of, seed)
     assert world.rows() == world.committed()
+
+
+def compared(world: SparkStateWorld) -> str:
+    """What `kafka-s3 state check` says."""
+    return OpenStateTables(world.merger, world.tables.tables, world.log(), world.store).compare("orders").text()
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 16))])
+def test_a_column_with_a_placeholder_has_the_value_of_the_newest_record_that_has_one(
+    world_of: MakeWorld, seed: int
+) -> None:
+    world, expected = fill_at_random(world_of, seed)
+    assert {row["_key"]: (row["n"], row["text"]) for row in world.read()} == expected
+    assert "the table holds what the log says" in compared(world)
+    world.rebuild()
+    assert {row["_key"]: (row["n"], row["text"]) for row in world.read()} == expected
+
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "n": {"type": "int64"},
+    **{name: {"type": "string"} for name in ("text", "hstore", "base64", "hex")},
+    "raw": {"type": "bytes"},
+    **{name: {"type": "array", "items": {"type": "string"}} for name in ("words", "uuids")},
+    "blobs": {"type": "array", "items": {"type": "bytes"}},
+    **{f"{kind}s": {"type": "array", "items": {"type": kind}} for kind in ("int16", "int32", "int64", "double")},
+    "pairs": {"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}},
+}
+
+
+def typed(number: int, octets: bytes | None) -> bytes:
+    """A value with a column of every type that Debezium has a placeholder for: values by a number, or the placeholder of these octets."""
+    if octets is None:
+        word, raw, numbers = f"word {number}", base64.b64encode(b"raw %d" % number).decode(), [number, -number]
+        values: dict[str, Any] = dict.fromkeys(("text", "hstore", "base64", "hex"), word)
+        values |= {
+            "raw": raw,
+            "words": [word, word],
+            "uuids": [word],
+            "blobs": [raw, raw],
+            "pairs": {"a": word, "b": "x"},
+        }
+    else:
+        word, raw = octets.decode("utf-8", "replace"), base64.b64encode(octets).decode()
+        numbers = [octet - 256 if octet > 127 else octet for octet in octets]
+        name = uuid.UUID(bytes=hashlib.md5(octets).digest(), version=3)
+        values = {
+            "text": word,
+            "hstore": json.dumps({word: word}, separators=(",", ":"), ensure_ascii=False),
+            "base64": raw,
+            "hex": octets.hex(),
+        }
+        values |= {"raw": raw, "words": [word], "uuids": [str(name)], "blobs": [raw], "pairs": {word: word}}
+    values |= {"n": number, **dict.fromkeys(("int16s", "int32s", "int64s", "doubles"), numbers)}
+    fields = [{"field": name, "optional": True, **kind} for name, kind in FIELDS.items()]
+    return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": values}).encode()
+
+
+@pytest.mark.parametrize(
+    ("configured", "octets"),
+    [("", b"__debezium_unavailable_value"), pytest.param("hex:00ff80", b"\x00\xff\x80", marks=pytest.mark.nightly)],
+)
+def test_placeholders_of_every_type_keep_the_values_before_them(
+    world_of: MakeWorld, configured: str, octets: bytes
+) -> None:
+    placeholder = {"state.unavailable.value.placeholder": configured} if configured else {}
+    typed_values = {"value.converter.schemas.enable": "true", "value.schema.inference": "false"}
+    world = world_of(**{"flush.size": "1", **typed_values, **placeholder})
+
+    def merge(*records: tuple[str, int, bytes | None]) -> dict[str, dict[str, Any]]:
+        for key, number, unavailable in records:
+            world.add(PARTITIONS[0], key, typed(number, unavailable))
+        world.sink.poll_and_commit()
+        world.advance()
+        return {
+            row["_key"]: {name: row[name] for name in (*FIELDS, "_unavailable") if name in row} for row in world.read()
+        }
+
+    before = merge(("a", 1, None))["a"]
+    rows = merge(("a", 2, octets), ("b", 1, None), ("b", 2, octets), ("c", 2, octets))
+    marks = {key: rows[key].pop("_unavailable") for key in rows}
+    assert rows["a"] == rows["b"] == {**before, "n": 2}
+    assert {name for name, value in rows["c"].items() if value is not None} == {"n"}
+    held = set(FIELDS) - {"n"}
+    assert {key: {place["_offset"] for place in marks[key].values()} for key in "abc"} == {
+        "a": {0},
+        "b": {2},
+        "c": {-1},
+    }
+    assert all(marks[key].keys() == held for key in "abc")
+    assert "the table holds what the log says" in compared(world)
+    world.rebuild()
+    assert {row["_key"]: {name: row[name] for name in FIELDS} for row in world.read()} == rows
+    rows = merge(("a", 3, None), ("c", 3, None))
+    assert (rows["a"]["_unavailable"], rows["c"]["_unavailable"], rows["c"]["text"]) == (None, None, "word 3")
+    assert rows["b"]["_unavailable"].keys() == held
 
 
 def test_an_entry_is_merged_once_and_check_names_the_first_key_that_differs(

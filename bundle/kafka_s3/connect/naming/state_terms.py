@@ -1,4 +1,5 @@
-"""What is a record's key, is it a deletion, which of two is newer? The texts of `state.key`, `state.delete.on`, `state.order.by`.
+"""What is a record's key, is it a deletion, which of two is newer? The texts of `state.key`, `state.delete.on`, `state.order.by`, and of
+`state.unavailable.value.placeholder`.
 
 `state.key`: `record key` is Kafka's own key, `record key.id` a field of one that is JSON, `customer.id` a field of the value.
 `state.delete.on`: `tombstone`, or a field of the value with the text that it has in a deletion: `op=d`, `__deleted=true`.
@@ -16,8 +17,11 @@ TOMBSTONE: Final = "tombstone"
 OFFSET: Final = "offset"
 DELETED: Final = "__deleted"
 """The field that says `true` in a deletion, as Debezium's `delete.handling.mode=rewrite` has it."""
-OWN: Final = ("_key", "_order", "_offset", "_kafka_partition", "_deleted", "_deleted_at")
+UNAVAILABLE: Final = "_unavailable"
+"""The column that says which others are not the newest record's, because it holds a placeholder there."""
+OWN: Final = ("_key", "_order", "_offset", "_kafka_partition", "_deleted", "_deleted_at", UNAVAILABLE)
 """Columns that a state table has of its own."""
+HEX: Final = "hex:"
 _FIELD: Final = re.compile(r"[^\s`,=]+")
 
 
@@ -86,6 +90,16 @@ def delete_mark(text: str) -> DeleteMark:
     if not equals or not value:
         raise ValueError("is neither tombstone nor a field with a text, such as op=d.")
     return DeleteMark(path_of(name.strip()), value.strip())
+
+
+def placeholder_octets(text: str) -> bytes:
+    """Return the octets of `state.unavailable.value.placeholder`, written as at Debezium. Raises ValueError."""
+    if not text.startswith(HEX):
+        return text.encode()
+    try:
+        return bytes.fromhex(text.removeprefix(HEX))
+    except ValueError:
+        raise ValueError(f"has octets after {HEX} that are not hexadecimal.") from None
 
 
 def order_path(text: str) -> Path | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import reduce
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
 
+from kafka_s3.connect.naming.state_terms import UNAVAILABLE
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.followers.state import Transaction
 from kafka_s3.model.errors import TableRefused
@@ -154,6 +155,61 @@ def newer(columns: Sequence[str], *, than: str = "t") -> str:
     return found
 
 
+HOLDING: Final = (StringType, BinaryType, ArrayType, MapType, StructType)
+"""The types of columns in which a record may have a placeholder."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What a merge sets in rows: in those that are older than their source, and, under a condition, in those that are not."""
+
+    older: Mapping[str, str]
+    condition: str = ""
+    newer: Mapping[str, str] = field(default_factory=dict)
+
+
+def row_changes(source: DataFrame, table: StructType, keys: Sequence[str]) -> RowChanges:
+    """Return what a merge sets. With `_unavailable` each column that may have a placeholder goes by the place of its own record."""
+    names = [name for name in source.columns if name != "_deleted"]
+    values = {quoted(name): f"s.{quoted(name)}" for name in names}
+    if UNAVAILABLE not in names:
+        return RowChanges(values)
+    deciding, marked = {*keys, *places(names)}, UNAVAILABLE in table.names
+    kept, later, origins = dict[str, str](), list[str](), list[str]()
+    for one in source.schema:
+        if one.name in deciding or one.name == UNAVAILABLE or not isinstance(one.dataType, HOLDING):
+            continue
+        before = f"t.{quoted(one.name)}" if one.name in table.names else "NULL"
+        new, old = _origin(one.name, names, "s"), _origin(one.name, names, "t", marked=marked)
+        later.append(f"{new} > {old}")
+        origins.append(f"{_literal(one.name)}, greatest({new}, {old})")
+        kept[quoted(one.name)] = (
+            f"CASE WHEN {later[-1]} THEN IF(s._deleted, NULL, s.{quoted(one.name)}) ELSE {before} END"
+        )
+    if not kept:
+        return RowChanges(values)
+    row = f"greatest({_place(names, 's')}, {_place(names, 't')})"
+    marks = f"map_filter(map({', '.join(origins)}), (name, place) -> place < {row})"
+    older = {**values, **kept, quoted(UNAVAILABLE): f"IF(s.{quoted(UNAVAILABLE)} IS NULL, NULL, {marks})"}
+    if not marked:
+        return RowChanges(older)
+    condition = f"t.{quoted(UNAVAILABLE)} IS NOT NULL AND ({' OR '.join(later)})"
+    return RowChanges(older, condition, {**kept, quoted(UNAVAILABLE): marks})
+
+
+def _origin(name: str, columns: Sequence[str], side: str, *, marked: bool = True) -> str:
+    """Return the place of the record that a column's value is of; the row's own without a mark."""
+    row = _place(columns, side)
+    return f"coalesce(try_element_at({side}.{quoted(UNAVAILABLE)}, {_literal(name)}), {row})" if marked else row
+
+
+def _place(columns: Sequence[str], side: str) -> str:
+    order = [f"'_order', {side}.`_order`"] if "_order" in columns else []
+    kinds = zip(PLACE, ("BIGINT", "INT"), strict=True)
+    own = [f"'{name}', CAST(coalesce({side}.`{name}`, -1) AS {kind})" for name, kind in kinds]
+    return f"named_struct({', '.join([*order, *own])})"
+
+
 def same(keys: Sequence[str], *, other: str = "t") -> str:
     """Whether two rows have the same key."""
     return " AND ".join(f"{other}.{quoted(key)} = s.{quoted(key)}" for key in keys)
@@ -167,6 +223,10 @@ def quoted(name: str) -> str:
 def _literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def _set(values: Mapping[str, str]) -> str:
+    return ", ".join(f"t.{name} = {text}" for name, text in values.items())
 
 
 def _provider(spark: SparkSession, name: TableName) -> str:
@@ -206,17 +266,22 @@ class DeltaStateTable:
 
         Compute that does not let them be set goes without: places decide.
         """
+        table = self.frame().schema
+        changes, is_newer = row_changes(source, table, keys), newer(source.columns)
         values: dict[str, Any] = {quoted(one): f"s.{quoted(one)}" for one in source.columns if one != "_deleted"}
-        is_newer = newer(source.columns)
         if size is not None:
             source = source.where(F.col(PLACE[0]) >= 0).hint("shuffle_hash")  # all rows
         within = (F.col(f"t.{quoted(key)}").between(*map(F.lit, ends)) for key, ends in bounds.items())
         on = reduce(lambda a, b: a & b, within, F.expr(same(keys)))
         merging = self.table.alias("t").merge(source.alias("s"), on)
-        if any(_lacking(self.frame().schema, source)):
+        if any(_lacking(table, source)):
             merging = merging.withSchemaEvolution()
         merging = merging.whenMatchedDelete(f"s._deleted AND {is_newer}")
-        merging = merging.whenMatchedUpdate(f"NOT s._deleted AND {is_newer}", set=values)
+        merging = merging.whenMatchedUpdate(f"NOT s._deleted AND {is_newer}", set=dict[str, Any](changes.older))
+        if changes.newer:
+            merging = merging.whenMatchedUpdate(
+                f"NOT {is_newer} AND {changes.condition}", set=dict[str, Any](changes.newer)
+            )
         merging = merging.whenNotMatchedInsert("NOT s._deleted", values=values)
         wanted = {
             **HASH_JOIN,
@@ -277,8 +342,8 @@ class IcebergStateTable:
         if self._has(transaction):
             return None
         self._add_columns(source)
-        own = [one for one in source.columns if one != "_deleted"]
-        is_newer, columns = newer(source.columns), self.frame().columns
+        table = self.frame().schema
+        changes, is_newer, columns = row_changes(source, table, keys), newer(source.columns), table.names
         values = (f"s.{quoted(one)}" if one in source.columns else "NULL" for one in columns)
         view = f"kafka_s3_state_{uuid.uuid4().hex}"
         source.createOrReplaceTempView(view)
@@ -287,8 +352,12 @@ class IcebergStateTable:
                 self.spark.sql(
                     f"MERGE INTO {self.name.sql} t USING {view} s ON {same(keys)} "
                     f"WHEN MATCHED AND s._deleted AND {is_newer} THEN DELETE "
-                    f"WHEN MATCHED AND NOT s._deleted AND {is_newer} THEN UPDATE SET "
-                    + ", ".join(f"t.{quoted(one)} = s.{quoted(one)}" for one in own)
+                    f"WHEN MATCHED AND NOT s._deleted AND {is_newer} THEN UPDATE SET {_set(changes.older)}"
+                    + (
+                        f" WHEN MATCHED AND NOT {is_newer} AND {changes.condition} THEN UPDATE SET {_set(changes.newer)}"
+                        if changes.newer
+                        else ""
+                    )
                     + f" WHEN NOT MATCHED AND NOT s._deleted THEN INSERT ({', '.join(map(quoted, columns))}) VALUES ({', '.join(values)})"
                 )
         finally:

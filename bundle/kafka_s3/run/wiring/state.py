@@ -32,6 +32,7 @@ def state_rules(settings: Settings) -> StateRules:
         retention_ms=settings.number("state.delete.retention.ms"),
         mode=Mode(settings.text("state.schema.evolution.mode")),
         tolerant=settings.text("errors.tolerance") == "all",
+        placeholder=settings.text("state.unavailable.value.placeholder"),
     )
 
 

@@ -73,23 +73,15 @@ def test_values_without_fields_or_with_that_field_are_dead_letters(format_of: di
     assert len([key for key in world.store.objects if key.startswith("topics/")]) == 1
 
 
-@pytest.mark.parametrize(("key", "bad"), [("record key", [1]), ("n", [])])
-def test_key_that_is_not_text_is_a_dead_letter_if_a_state_table_goes_by_keys(key: str, bad: list[int]) -> None:
-    state = {
-        "state.enable": "true",
-        "state.table": "main.now.orders",
-        "state.key": key,
-        "state.delete.on": "",
-        "state.run.on": "job",
-    }
-    world = World({**ON, **STRINGS, **INFERRED, **state})
+def test_keys_that_are_not_utf_8_stay_apart() -> None:
+    world = World({**ON, **STRINGS, **INFERRED})
     world.start()
-    for n, raw in enumerate((b"a", b"\xff", "\ufffd".encode())):
+    for n, raw in enumerate((b"a", b"\xff", b"\xfe", "\ufffd".encode())):
         world.kafka.add(ORDERS, MemoryRecord(n, START_MS, raw, b'{"n": %d}' % n))
     world.sink.poll()
     world.sink.drain(close=Reason.FLUSH_NOW)
-    assert buried(world) == bad
-    assert [row["n"] for row in parquet_rows(world)] == [n for n in range(3) if n not in bad]
+    assert buried(world) == []
+    assert len({row["_kafka"]["key"] for row in parquet_rows(world)}) == 4
 
 
 def test_inferred_parquet_columns_take_the_struct_as_the_last_column() -> None:
@@ -153,3 +145,7 @@ def test_keys_and_header_values_that_are_not_utf_8_keep_their_bytes(format_of: d
     assert row["_kafka"]["key"] == "data:application/octet-stream;base64,//4="
     values = [header["value"] for header in row["_kafka"]["headers"]]
     assert values == ["data:application/octet-stream;base64,gA==", "text", ""]
+
+
+def test_a_text_that_only_begins_like_a_data_url_stays_text() -> None:
+    assert bytes_of_text(f"{DATA_URL}no base64!") == f"{DATA_URL}no base64!".encode()

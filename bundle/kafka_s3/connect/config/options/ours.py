@@ -22,7 +22,15 @@ from kafka_s3.connect.config.option import (
     did_you_mean,
 )
 from kafka_s3.connect.naming.partition_terms import partition_terms
-from kafka_s3.connect.naming.state_terms import OFFSET, RECORD_KEY, delete_mark, key_terms, order_path, path_of
+from kafka_s3.connect.naming.state_terms import (
+    OFFSET,
+    RECORD_KEY,
+    delete_mark,
+    key_terms,
+    order_path,
+    path_of,
+    placeholder_octets,
+)
 from kafka_s3.connect.naming.table_names import fault
 
 _DELTA = OptionGroup.DELTA
@@ -214,6 +222,10 @@ STATE: Final = (
     Option("state.columns", Type.LIST, "", "The value's columns that the table has; `after.*` are the fields of `after`. Blank: all.",
            _STATE,
            valid=_terms("fields", lambda texts: [*map(path_of, texts)], "id, status, after.*")),
+    Option("state.unavailable.value.placeholder", Type.STRING, "__debezium_unavailable_value", "What Debezium sends in place of a value, "
+           "its `unavailable.value.placeholder`: the column keeps its value then. Text, or octets after `hex:`. Blank: every value is "
+           "taken as it is.", _STATE,
+           valid=_terms("text, or hex: and octets", lambda texts: placeholder_octets(texts[0]), "hex:00ff")),
     Option("state.run.on", Type.STRING, "sink", "Who keeps the tables: the running sink's own Spark, or `job`: nobody but `kafka-s3 state "
            "run` and the bundle's job.", _STATE, valid=OneOf(("sink", "job"))),
     Option("state.interval.ms", Type.LONG, "60000", "With `state.run.on=sink`: how long entries of the log wait before they are merged "
