@@ -178,11 +178,16 @@ class IcebergTable:
                 self._append(self._table, plan, commit)
 
     def files(self) -> dict[str, tuple[int, int | None]]:
-        """Size and number of records of every file in the table as last read, by its path below `root`, or its location."""
+        """Size and number of records of every file in the table as last read, by its path below `root`, or its location.
+
+        A file that the table lists twice, as an object that was written over, is as if it had no bytes: it is none of the log's.
+        """
+        found: dict[str, tuple[int, int | None]] = {}
         with self._errors():
-            return {
-                self.path(file.file_path): (file.file_size_in_bytes, file.record_count) for file in self._data_files()
-            }
+            for file in self._data_files():
+                path = self.path(file.file_path)
+                found[path] = (0, None) if path in found else (file.file_size_in_bytes, file.record_count)
+        return found
 
     def paths(self) -> list[str]:
         """The paths of the files in the table as last read."""
