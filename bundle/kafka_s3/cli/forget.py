@@ -60,8 +60,7 @@ def forget(
             settings, store, subjects, now_ms, lambda text: show_line(out, text, style="yellow"), plain_reader(settings),
             frozenset(topic or ()),
         )  # fmt: skip
-        if not dry_run:
-            work.end_open_files()
+        unflushed = () if dry_run else work.end_open_files()
         searched = work.search()
         out_of_reach = unreached(
             settings,
@@ -69,6 +68,7 @@ def forget(
             topics=sorted(topic or settings.names("topics")),
             now_ms=now_ms(),
             purged=purge and not dry_run,
+            unflushed=unflushed,
         )
         show_search(out, searched, out_of_reach)
         entries: list[CommitEntry] = []
@@ -78,6 +78,8 @@ def forget(
             entries = list(work.run(searched))
         for entry in entries:
             show_line(out, f"Entry {entry.version}: {_count(entry)} erased.")
+        if not dry_run:
+            work.check_replays(searched)
         if purge and not dry_run:
             for done in Purging(settings, store, now_ms, work.warn).run(topic or ()):
                 purged.append(done)

@@ -97,6 +97,10 @@ class OffsetSet:
         """The offsets before `offset`."""
         return OffsetSet(tuple((first, min(last, offset - 1)) for first, last in self.ranges if first < offset))
 
+    def overlaps(self, other: OffsetSet) -> bool:
+        """Return whether the two sets share an offset."""
+        return len(self.plus(other)) < len(self) + len(other)
+
     def mask(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which of these ascending offsets are in the set."""
         import numpy as np  # nothing else here needs it, and every command imports this module

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -141,8 +141,8 @@ class CommandChannel:
         """Whether a flush is asked for that is not done yet."""
         return False
 
-    def flushed(self, commands: Control) -> None:
-        """The flush is done."""
+    def flushed(self, commands: Control, unflushed: Iterable[TopicPartition]) -> None:
+        """Learn that the flush is done, and which topic-partitions it could not write."""
 
 
 class ControlChannel(CommandChannel):
@@ -201,9 +201,9 @@ class ControlChannel(CommandChannel):
         """Whether the heartbeat does not name the request yet."""
         return bool(commands.flush) and commands.flush != self._heartbeat_writer.current.flushed
 
-    def flushed(self, commands: Control) -> None:
-        """The heartbeat names the request."""
-        self._heartbeat_writer.flushed(commands.flush)
+    def flushed(self, commands: Control, unflushed: Iterable[TopicPartition]) -> None:
+        """Name the request in the heartbeat, and the topic-partitions that the flush could not write."""
+        self._heartbeat_writer.flushed(commands.flush, unflushed)
 
     def _doing(self, phase: Phase, commands: Control, what: str) -> None:
         if (self._heartbeat_writer.current.phase is Phase.PAUSED) != (phase is Phase.PAUSED):

@@ -187,7 +187,8 @@ class Heartbeat:
     """What one run of a sink says of itself. Times in epoch ms by its host's clock.
 
     `run` names the process's run, `driver` and `epoch` what it is in the commit log (empty and 0 until it has claimed it), `version` the
-    last entry it knows. `request` and `flushed` are the requests that it has acted on. `troubled`: something fails and is tried again.
+    last entry it knows. `request` and `flushed` are the requests that it has acted on; `unflushed` are topic-partitions that the
+    flush could not write. `troubled`: something fails and is tried again.
     `looked_ms`: when lag was measured, None where the sink has not polled yet, or is older than the field.
     `totals` are those of the whole log up to that entry, None where they are not known.
     `open_states` and `open_state_bytes`: states of open files written since the start, and their size.
@@ -232,6 +233,7 @@ class Heartbeat:
     failure: str = ""
     request: str = ""
     flushed: str = ""
+    unflushed: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -306,6 +308,7 @@ def _parts(known: Mapping[str, Any]) -> dict[str, Any]:
         "totals": lambda one: None if one is None else Totals(**one),
         "open_problems": tuple,
         "behind": tuple,
+        "unflushed": tuple,
         "recent": lambda one: Tally(**one),
         "hours": lambda many: tuple(typed(Tally(**one)) for one in many),
         "delay": lambda one: None if one is None else Delay(**one),
@@ -450,9 +453,9 @@ class HeartbeatWriter(Observer):
                 self._meter.rested()
             self._update(phase=phase, request=request)
 
-    def flushed(self, request: str) -> None:
-        """A flush was done."""
-        self._update(flushed=request)
+    def flushed(self, request: str, unflushed: Iterable[TopicPartition]) -> None:
+        """Note that a flush was done, and which topic-partitions it could not write."""
+        self._update(flushed=request, unflushed=tuple(map(str, unflushed)))
 
     def ended(self, error: BaseException | None) -> None:
         """The run is over: stopped, or failed with a reason. An interrupt is a stop."""
@@ -479,7 +482,11 @@ class HeartbeatWriter(Observer):
         if before is not None:
             with self._lock:
                 self._now = replace(
-                    self._now, flushed=before.flushed, hours=before.hours, states=_until_now(before, self._clock_ms())
+                    self._now,
+                    flushed=before.flushed,
+                    unflushed=before.unflushed,
+                    hours=before.hours,
+                    states=_until_now(before, self._clock_ms()),
                 )
                 self._before = before
 

@@ -18,7 +18,7 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.store.store import ObjectStore
 
 
@@ -69,6 +69,11 @@ def _obstacle(request: CommitEntry, entry: CommitEntry) -> str:
         taken = {key for swap in entry.swaps for key in swap.keys}
         both = [key for swap in request.swaps for key in swap.keys if key in taken]
         return f"Entry {entry.version} has replaced {both[0]} already." if both else ""
+    if entry.kind is EntryKind.REPLAY and entry.files:
+        erased = [tp for tp, offsets in entry.resolved.items() if offsets.overlaps(request.erased.get(tp, OffsetSet()))]
+        return (
+            f"Entry {entry.version} has replayed dead letters of {erased[0]} that are to be erased." if erased else ""
+        )
     moved = _moved(entry) & mine
     return f"Entry {entry.version} has set the position of {min(moved)}." if moved else ""
 

@@ -126,7 +126,7 @@ def _poll(sink: Sink, interruption: Interruption) -> PollEnd:
     if outcome is PollEnd.DONE and channel.owes_flush(commands):
         outcome = _drain(sink, interruption, close=Reason.FLUSH_NOW)
         if outcome is PollEnd.DONE:
-            channel.flushed(commands)
+            channel.flushed(commands, sink.unwritten)
     return outcome
 
 

@@ -166,6 +166,12 @@ class Sink:
         """What is the matter with topics and topic-partitions, as long as it lasts."""
         return (*self.topics.open_problems, *self.failures.open_problems)
 
+    @property
+    def unwritten(self) -> list[TopicPartition]:
+        """The topic-partitions with delivered records that are neither in an object nor counted."""
+        states = self.partition_states.values()
+        return sorted(one.topic_partition for one in states if one.open_state is not None or one.head > one.frontier)
+
     # ------------------------------------------------------------ from start to end
 
     def open(self) -> None:

@@ -33,7 +33,7 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Erasure, Swap
 from kafka_s3.engine.log.fold import LogState, live_objects
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import ask_for_rewrite
-from kafka_s3.engine.open_files.states import HintUnusable, OpenFileStates
+from kafka_s3.engine.open_files.states import HintedState, HintUnusable, OpenFileStates
 from kafka_s3.engine.task.batches import converter_input
 from kafka_s3.followers.compaction import MOST_SWAPS, Compactor, partitions_of
 from kafka_s3.model.errors import CommitError, ConfigError, ObjectMissing, Problem
@@ -63,13 +63,15 @@ class NotReady(CommitError):
 @dataclass(frozen=True, slots=True)
 class Searched:
     """What a search has found up to entry `version`. `lasting`: keys of objects that count no more and are still there; `unsure`: matches
-    of topic-partitions whose offsets could not be found out though Kafka still has some of them.
+    of topic-partitions whose offsets could not be found out though Kafka still has some of them; `orphans`: how many states of open files
+    no driver continues.
     """
 
     version: int
     found: Found
     lasting: tuple[str, ...] = ()
     unsure: Mapping[TopicPartition, int] = field(default_factory=dict)
+    orphans: int = 0
 
 
 @dataclass
@@ -90,12 +92,15 @@ class Forgetting:
         check_erasable(self.settings, self.subjects)
         self.log = CommitLog(self.store, state_paths(self.settings), clock_ms=self.clock_ms)
 
-    def end_open_files(self) -> None:
-        """Has what is open written, as far as it was in Kafka by now. Raises NotReady where that takes somebody else."""
+    def end_open_files(self) -> tuple[str, ...]:
+        """Flush the sink at work; return the topic-partitions whose records it could not write.
+
+        Raises NotReady if no sink is at work and open files are kept, or if the flush does not end in time.
+        """
         beat = read_heartbeat(self.store, self.log.paths)
         if beat is None or not beat.alive(self.clock_ms()):
             self._check_nothing_kept()
-            return
+            return ()
         asked = CommandRequest(uuid.uuid4().hex, self.clock_ms(), who())
         ask_flush(self.store, self.log.paths, asked)
         until = time.monotonic() + self.wait_s
@@ -107,12 +112,20 @@ class Forgetting:
                 )
             time.sleep(LOOK_S)
             beat = read_heartbeat(self.store, self.log.paths)
+        return tuple(name for name in beat.unflushed if not self.topics or name.rpartition("-")[0] in self.topics)
 
-    def _check_nothing_kept(self) -> None:
+    def _kept(self) -> list[HintedState]:
         try:
-            kept = OpenFileStates(self.store, self.log.paths).read_hint()
+            return OpenFileStates(self.store, self.log.paths).read_hint()
         except HintUnusable as error:
             raise NotReady(str(error)) from error
+
+    def _count_orphans(self) -> int:
+        keys = OpenFileStates(self.store, self.log.paths).keys()  # listed first, as a driver may note one meanwhile
+        return len(set(keys) - {one.state.key for one in self._kept()})
+
+    def _check_nothing_kept(self) -> None:
+        kept = self._kept()
         if kept:
             names = ", ".join(sorted({str(one.topic_partition) for one in kept})[:5])
             raise NotReady(
@@ -135,7 +148,7 @@ class Forgetting:
         most = self.settings.number("writer.memory.bytes") // 4
         found = Search(self.store, self._compactor(), self.subjects, most).run(files, letters)
         unsure = self._find_offsets(found)
-        return Searched(state.version, found, self._lasting(entries, live, state), unsure)
+        return Searched(state.version, found, self._lasting(entries, live, state), unsure, self._count_orphans())
 
     def _compactor(self) -> Compactor:
         return compactor_of(self.settings, self.store)
@@ -207,6 +220,15 @@ class Forgetting:
         for request in self.requests(searched):
             ask_for_rewrite(self.store, self.log.paths, request)
             yield owner.taken(request)
+
+    def check_replays(self, searched: Searched) -> None:
+        """Raise NotReady if dead letters were replayed after the search: their objects were not searched."""
+        for entry in self.log.entries(after=searched.version):
+            if entry.kind is EntryKind.REPLAY and entry.files:
+                raise NotReady(
+                    f"Entry {entry.version} has replayed dead letters since the search, which ended at entry {searched.version}. "
+                    "Repeat the command: it searches them, too."
+                )
 
     def requests(self, searched: Searched) -> Iterator[CommitEntry]:
         """What is to be asked for, the objects uploaded and not completed. Raises StorageError."""

@@ -27,10 +27,20 @@ class Unreached:
 
 
 def unreached(
-    settings: Settings, searched: Searched, *, topics: Sequence[str], now_ms: int, purged: bool = False
+    settings: Settings,
+    searched: Searched,
+    *,
+    topics: Sequence[str],
+    now_ms: int,
+    purged: bool = False,
+    unflushed: Sequence[str] = (),
 ) -> list[Unreached]:
-    """All such places of one sink; `purged`: the history of its tables goes, too."""
+    """Return all such places of one sink.
+
+    If `purged`, the history of its tables goes, too. `unflushed` are topic-partitions whose open files could not be written.
+    """
     return [
+        *_of_open_files(settings, searched, unflushed),
         *_of_bucket(settings, searched, now_ms),
         *([] if purged else _of_tables(settings)),
         *_of_state_tables(settings),
@@ -41,6 +51,22 @@ def unreached(
             "backups."
         ),
     ]
+
+
+def _of_open_files(settings: Settings, searched: Searched, unflushed: Sequence[str]) -> Iterator[Unreached]:
+    name = shlex.quote(settings.name)
+    if unflushed:
+        yield Unreached(
+            f"Records of {', '.join(unflushed)} that the sink holds in open files, or has not read: the topic-partition has stopped or has "
+            "no leader. They are written when it goes on. See what stopped it, start the sink again, then repeat this command.",
+            (f"kafka-s3 status {name}",),
+        )
+    if searched.orphans:
+        yield Unreached(
+            f"{searched.orphans:,} states of open files that no driver continues, or that were written during the search. They hold "
+            "records, and never become objects. Once they are a day old they can be removed:",
+            (f"kafka-s3 sweep {name}",),
+        )
 
 
 def _of_bucket(settings: Settings, searched: Searched, now_ms: int) -> Iterator[Unreached]:
@@ -114,8 +140,9 @@ def _of_kafka(settings: Settings, searched: Searched, topics: Sequence[str]) -> 
     queue = settings.optional_text("errors.deadletterqueue.topic.name")
     names = ", ".join([*topics, *([queue] if queue else [])])
     yield Unreached(
-        f"Kafka: {names}. What it holds of these offsets the sink leaves out, should it read them again. New records are written. A topic "
-        "with cleanup.policy=compact forgets a key once a record without value follows it; others forget with their retention, or:",
+        f"Kafka: {names}. What it holds of these offsets the sink leaves out, should it read them again. Records that it "
+        "has not read yet, and new ones, are written. A topic with cleanup.policy=compact forgets a key once a record without value "
+        "follows it; others forget with their retention, or:",
         (f"kafka-delete-records --bootstrap-server {server} --offset-json-file offsets.json",),
     )
     for tp, records in sorted(searched.unsure.items()):

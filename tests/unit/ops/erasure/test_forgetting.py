@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kafka_s3.engine.control.commands import ControlChannel
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter
 from kafka_s3.engine.log.committed import committed_files
 from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState, letters, read_ledger
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.engine.log.fold import LogState, checkpoint_json, live_objects, read_checkpoint
 from kafka_s3.engine.log.history import entries_of, read_history, tables_of, without_upload_ids
 from kafka_s3.engine.log.rewrites import rewrite_requests
+from kafka_s3.engine.loop.runner import run_continuously
+from kafka_s3.engine.open_files.states import OpenFileStates
 from kafka_s3.followers.compaction import CompactionRules
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason, Role
-from kafka_s3.model.offsets import OffsetSet
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.compaction import compaction_of
 from kafka_s3.ops.erasure.forgetting import Forgetting, NotReady, Searched
 from kafka_s3.ops.erasure.reach import unreached
@@ -31,11 +36,14 @@ from kafka_s3.ops.replay import make_replay, open_letters
 from kafka_s3.ops.restore.files import logged_files
 from kafka_s3_testing.faults import Fault, Moment
 from kafka_s3_testing.services.memory import MemoryRecord
+from kafka_s3.ops.rewrites import NotTaken
+from kafka_s3.run.wiring.sink import build_sink
 from tests.support.configurations import BLOCK_GZIP, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import MemoryCluster, audited
 
 GRACE_MS = 3_600_000
+OTHER = TopicPartition("orders", 1)
 MINUTE_MS = 60_000
 KEYS = {
     "store.kafka.keys": "true",
@@ -353,8 +361,6 @@ def test_a_lost_upload_is_made_again_without_what_was_erased() -> None:
         for upload_id, upload in world.store.uploads.items():
             world.store.abort_upload(upload.key, upload_id)
 
-    from kafka_s3.ops.rewrites import NotTaken
-
     world.now -= 2 * MINUTE_MS  # a driver has just committed, so that it is asked
     with pytest.raises(NotTaken):
         list(work.run(work.search()))
@@ -382,6 +388,80 @@ def test_open_files_are_to_be_written_before_anything_is_searched() -> None:
     world.sink.drain()
     with pytest.raises(NotReady, match="--available-now --flush"):
         forgetting(world).end_open_files()
+
+
+def test_open_files_that_a_sink_at_work_cannot_flush_are_named() -> None:
+    world, halted = World({"flush.size": "9"}, topics=(ORDERS, OTHER)), threading.Event()
+    world.start()
+    for tp in (ORDERS, OTHER):
+        world.kafka.add(tp, MemoryRecord(0, START_MS, b"anna", b'{"n": 0, "who": "anna"}'))
+    assert world.sink.poll_and_commit()
+    world.sink.drain()
+    world.kafka.leaderless.add(OTHER)
+    paths = world.log().paths
+    writer = HeartbeatWriter(world.store, paths, interval_ms=3_000, clock_ms=lambda: world.now)
+    channel = ControlChannel(world.store, paths, heartbeat_writer=writer, clock_ms=lambda: world.now)
+
+    def wait(ms: int) -> bool:
+        world.now += ms
+        writer.beat()
+        return halted.wait(0.01)
+
+    sink = build_sink(
+        world.settings, world.kafka, source=world.kafka, store=world.store, clock_ms=lambda: world.now, observer=writer
+    )
+    writer.beat()
+    loop = threading.Thread(
+        target=lambda: run_continuously(sink, poll_ms=1_000, backoff_ms=500, wait=wait, channel=channel)
+    )
+    loop.start()
+    try:
+        work = replace(forgetting(world), wait_s=60.0)
+        unflushed = work.end_open_files()
+        searched = work.search()
+    finally:
+        halted.set()
+        loop.join()
+    assert unflushed == (str(OTHER),)
+    assert searched.found.records == 1
+    places = unreached(world.settings, searched, topics=["orders"], now_ms=world.now, unflushed=unflushed)
+    assert "Records of orders-1 that the sink holds in open files" in places[0].text
+
+
+def test_open_states_that_no_hint_names_are_out_of_reach() -> None:
+    world = filled()
+    states = OpenFileStates(world.store, world.log().paths)
+    world.start()
+    add(world, 12, "anna")
+    assert world.sink.poll_and_commit()
+    world.sink.drain()
+    states.write_hint([])
+    assert len(states.keys()) == 1
+    work = forgetting(world)
+    assert work.end_open_files() == ()
+    searched = work.search()
+    assert searched.orphans == 1
+    (place, *_) = unreached(world.settings, searched, topics=["orders"], now_ms=world.now)
+    assert place.text.startswith("1 states of open files that no driver continues")
+    assert place.commands == ("kafka-s3 sweep orders",)
+
+
+def test_dead_letters_replayed_between_search_and_request_refuse_it() -> None:
+    world = broken()
+    work = forgetting(world, None, "anna")
+    searched = work.search()
+    fixed = World({"flush.size": "2", **KEYS, "value.converter": "org.apache.kafka.connect.storage.StringConverter"})
+    make_replay(fixed.settings, world.store, clock_ms=lambda: world.now).run(LetterSelection())
+    world.now += 2 * MINUTE_MS
+    with pytest.raises(NotTaken, match="replayed dead letters of orders-0 that are to be erased"):
+        list(replace(work, warn=lambda text: None).run(searched))
+    assert world.store.uploads == {}
+    with pytest.raises(NotReady, match="has replayed dead letters since the search"):
+        work.check_replays(searched)
+    world.now += 2 * MINUTE_MS
+    forget(world, None, "anna")
+    until_originals_are_gone(world)
+    assert_nothing_is_left_of(world, "anna")
 
 
 def test_what_cannot_be_searched_is_named_and_the_rest_is_erased() -> None:
