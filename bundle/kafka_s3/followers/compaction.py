@@ -41,7 +41,7 @@ from kafka_s3.objects.merging import (
     digest_rows,
     merge_objects,
 )
-from kafka_s3.store.store import ObjectStore, abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads, begin_upload
 
 COMPACTION: Final = "compaction"
 LETTERS: Final = ".jsonl.gz"
@@ -227,7 +227,7 @@ class Compactor:
             for originals in merge.objects.values():
                 content, digest, order = self.content_of(originals, merge.sort_by)
                 about = self.named(_about(originals, content, order=order), rewrite)
-                files.append(replace(about, upload=Upload(about.key, self.store.create_upload(about.key), (), 0)))
+                files.append(replace(about, upload=begin_upload(self.store, about.key)))
                 files[-1] = self._sent(files[-1], content)
                 keys = tuple(file.key for file in originals)
                 size = sum(file.bytes for file in originals)
@@ -278,8 +278,8 @@ class Compactor:
                     f"Commit entry {entry.version} counts {file.key}, whose upload is gone, and it cannot be made again from the objects "
                     f"that it takes the place of: {error} Restore these from bucket versions or a backup."
                 ) from error
-            upload = Upload(file.key, self.store.create_upload(file.key), (), len(content))
-            made.append(self._sent(replace(file, bytes=len(content), upload=upload), content))
+            again = replace(file, bytes=len(content), upload=begin_upload(self.store, file.key))
+            made.append(self._sent(again, content))
         return Remade(made)
 
     def _of_originals(self, file: DataFile, contents: Sequence[bytes], dropped: OffsetSet) -> bytes:
@@ -296,7 +296,7 @@ class Compactor:
 
     def upload(self, file: DataFile, content: bytes) -> DataFile:
         """The file with its content uploaded, not completed. Raises StorageError, with nothing left behind."""
-        begun = replace(file, upload=Upload(file.key, self.store.create_upload(file.key), (), 0))
+        begun = replace(file, upload=begin_upload(self.store, file.key))
         try:
             return self._sent(begun, content)
         except BaseException:

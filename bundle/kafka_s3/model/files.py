@@ -50,13 +50,15 @@ class Upload:
     """A multipart upload that holds all its parts but is not completed: invisible in the bucket until it is.
 
     `parts` are the parts' ETags in order, without quotes; `size` is the object's size in bytes. One that is `inherited` was begun by an
-    earlier task, whose state others may go on with: whoever cannot commit it leaves it as it is.
+    earlier task, whose state others may go on with: whoever cannot commit it leaves it as it is. `token` is what the object's metadata say
+    once the upload is completed, blank if an earlier version began it.
     """
 
     key: str
     id: str
     parts: tuple[str, ...]
     size: int
+    token: str = ""
     inherited: bool = field(default=False, compare=False)
 
 

@@ -39,14 +39,14 @@ from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, 
 from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
-from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
+from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, counted
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport, reports_of
 from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import guard_of
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import ObjectStore, abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads, begin_upload
 
 NOT_OURS: Final = (Role.DEAD_LETTER, Role.POINTER)
 _log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class Replay:
         try:
             for file in outcome.files:
                 parts = pending[file.upload.id].parts
-                upload = Upload(file.key, self.store.create_upload(file.key), (), file.upload.size)
+                upload = replace(begin_upload(self.store, file.key), size=file.upload.size)
                 sent.append(replace(file, upload=upload))
                 tags = tuple(self.store.upload_part(file.key, upload.id, n, parts[n]) for n in sorted(parts))
                 sent[-1] = replace(file, upload=replace(upload, parts=tags))

@@ -112,8 +112,8 @@ class MemoryStore:
         with self._lock:
             self._stored.pop(key, None)
 
-    def create_upload(self, key: str) -> str:
-        """Begins a multipart upload; returns its id."""
+    def create_upload(self, key: str, token: str = "") -> str:
+        """Begin a multipart upload; return its id. ETags tell objects apart here, so the token is not kept."""
         with self._lock:
             self._created += 1
             upload_id = f"upload-{self._created}"

@@ -50,6 +50,8 @@ from kafka_s3.store.store import (
 )
 
 SSE = "x-amz-server-side-encryption"
+TOKEN: Final = "x-amz-meta-kafka-s3-upload"
+"""Metadata of an object: the token of the upload that made it."""
 
 
 def session_for(options: StoreOptions) -> AwsSession:
@@ -655,9 +657,10 @@ class S3Store:
         """Removes an object; no error where there is none."""
         self._call("delete_object", key)
 
-    def create_upload(self, key: str) -> str:
-        """Begins a multipart upload with the configured ACL and encryption; returns its id."""
-        answer = self._ask("create_multipart_upload", S3Request(key, "uploads", self._creation))
+    def create_upload(self, key: str, token: str = "") -> str:
+        """Begin a multipart upload with the configured ACL and encryption; return its id."""
+        headers = {**self._creation, TOKEN: token} if token else self._creation
+        answer = self._ask("create_multipart_upload", S3Request(key, "uploads", headers))
         upload_id = text_of(answer.body, "UploadId")
         if not upload_id:
             title = self._request("create_multipart_upload", key).title
@@ -672,7 +675,7 @@ class S3Store:
         return _etag(self._ask("upload_part", asked).headers)
 
     def complete_upload(self, upload: Upload) -> None:
-        """Makes the object visible; settles lost answers by the object's ETag. Raises UploadMissing, as `store.ObjectStore` says.
+        """Makes the object visible; settles lost answers by the object's token or ETag. Raises UploadMissing, as `store.ObjectStore` says.
 
         Where S3 keeps answering 409, UploadMissing too: S3 asks for the upload to be done again.
         """
@@ -775,19 +778,19 @@ class S3Store:
         """Whether a failed completion took effect after all. False where another try is due; raises UploadMissing where none is."""
         # the upload before the object: a completion that ends in between is then seen, the other way round it would be missed
         pending = self._pending_once(upload.key, upload.id)
-        if self._published_once(upload):
+        head = self._head_once(upload.key)
+        if head is not None and (_has_token(upload, head) or (not pending and _is_of(upload, head))):
             return True
         if pending:
             return False
-        text = f"The upload {upload.id} of s3://{self.options.bucket}/{upload.key} is gone, and no object with its ETag is there."
+        text = f"The upload {upload.id} of s3://{self.options.bucket}/{upload.key} is gone, and no object with its token or ETag is there."
         raise UploadMissing(f"{text} Aborted, by a lifecycle rule perhaps: the file has to be written again.")
 
-    def _published_once(self, upload: Upload) -> bool:
+    def _head_once(self, key: str) -> Mapping[str, str] | None:
         try:
-            answer = self._ask_once("head_object", S3Request(upload.key, headers=self._customer_key))
+            return self._ask_once("head_object", S3Request(key, headers=self._customer_key)).headers
         except ObjectMissing:
-            return False
-        return _is_of(upload, answer.headers)
+            return None
 
     def _pending_once(self, key: str, upload_id: str) -> bool:
         try:
@@ -843,11 +846,15 @@ class S3Store:
             return self._plane
 
 
-def _is_of(upload: Upload, head: Mapping[str, str]) -> bool:
-    """Whether an object is what completing the upload makes.
+def _has_token(upload: Upload, head: Mapping[str, str]) -> bool:
+    return bool(upload.token) and head.get(TOKEN) == upload.token
 
-    Its ETag shows it, a digest over the parts' ETags (`etag_of`). Under SSE-KMS and SSE-C S3 documents no rule for ETags: there an object
-    of as many parts and bytes counts as well.
+
+def _is_of(upload: Upload, head: Mapping[str, str]) -> bool:
+    """Return whether an object without the upload's token is what completing the upload makes.
+
+    Its ETag shows it, a digest over the parts' ETags (`etag_of`). Under SSE-KMS and SSE-C S3 documents no rule for ETags. There an object
+    of as many parts and bytes counts, too, if neither it nor the upload has a token: earlier versions of kafka-s3 wrote none.
     """
     etag = _etag(head)
     try:
@@ -855,8 +862,9 @@ def _is_of(upload: Upload, head: Mapping[str, str]) -> bool:
     except ValueError:
         same = False
     opaque = head.get(f"{SSE}-customer-algorithm") or head.get(SSE, "").startswith("aws:kms")
+    tokens = upload.token or head.get(TOKEN)
     return same or bool(
-        opaque and etag.endswith(f"-{len(upload.parts)}") and int(head["Content-Length"]) == upload.size
+        opaque and not tokens and etag.endswith(f"-{len(upload.parts)}") and int(head["Content-Length"]) == upload.size
     )
 
 

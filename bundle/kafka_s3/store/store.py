@@ -7,6 +7,7 @@ What is asked of a bucket as a whole only reads: `s3.S3Store` answers `kafka-s3 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -187,8 +188,11 @@ class ObjectStore(Protocol):
         """Removes an object; no error where there is none."""
         ...
 
-    def create_upload(self, key: str) -> str:
-        """Begins a multipart upload with the configured ACL and encryption; returns its id."""
+    def create_upload(self, key: str, token: str = "") -> str:
+        """Begin a multipart upload with the configured ACL and encryption; return its id.
+
+        The object's metadata hold the token, unless it is blank.
+        """
         ...
 
     def upload_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
@@ -198,8 +202,8 @@ class ObjectStore(Protocol):
     def complete_upload(self, upload: Upload) -> None:
         """Makes the object visible. Completing again what was completed with the same parts is no error.
 
-        Raises UploadMissing where the upload is gone, or holds other parts than these, and no object with the upload's ETag (`etag_of`)
-        is there.
+        Raises UploadMissing where the upload is gone, or holds other parts than these, and no object with the upload's token or ETag
+        (`etag_of`) is there.
         """
         ...
 
@@ -217,6 +221,13 @@ class ObjectStore(Protocol):
 
 
 THREADS: Final = 8
+TOKEN_BYTES: Final = 8
+
+
+def begin_upload(store: ObjectStore, key: str) -> Upload:
+    """Begin a multipart upload with a token of its own. Raises StorageError."""
+    token = secrets.token_hex(TOKEN_BYTES)
+    return Upload(key, store.create_upload(key, token), (), 0, token=token)
 
 
 def abort_uploads(store: ObjectStore, files: Iterable[DataFile]) -> None:

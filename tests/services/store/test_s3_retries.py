@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,11 +15,26 @@ from kafka_s3.model.errors import PreconditionFailed, StorageError, StorageUnava
 from kafka_s3.model.files import Upload
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.s3_errors import Retrier
+from kafka_s3.store.store import begin_upload
 
 
 def uploaded(store: S3Store, data: bytes = b"body") -> Upload:
-    upload_id = store.create_upload("data")
-    return Upload("data", upload_id, (store.upload_part("data", upload_id, 1, data),), len(data))
+    upload = begin_upload(store, "data")
+    return replace(upload, parts=(store.upload_part("data", upload.id, 1, data),), size=len(data))
+
+
+KMS = {"x-amz-server-side-encryption": "aws:kms"}
+
+
+def hide_etag(relay) -> None:
+    """Forward the next request, and answer it as a bucket under SSE-KMS does: with an ETag that follows no rule."""
+
+    def forward(handler, seen) -> None:
+        status, body, headers = handler.forward(seen)
+        shown = {name: value for name, value in headers.items() if name.lower() != "etag"}
+        handler.reply(status, body, {**shown, **KMS, "ETag": '"0123456789abcdef0123456789abcdef-1"'})
+
+    relay.script.append(forward)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +272,7 @@ def test_an_outage_during_completion_is_an_outage(s3: S3Store, relay) -> None:
 def test_where_etags_follow_no_rule_parts_and_bytes_are_compared(
     s3: S3Store, relay, header: str, value: str, size: str, settled: bool
 ) -> None:
-    upload = uploaded(s3)
+    upload = replace(uploaded(s3), token="")  # an earlier version began it
     relay.answer(404, "NoSuchUpload", times=2)
     known = {"ETag": '"0123456789abcdef0123456789abcdef-1"', "Last_Modified": "Wed, 01 Jan 2025 00:00:00 GMT"}
     relay.answer(200, **known, Content_Length=size, **{header.replace("-", "_"): value})
@@ -266,6 +282,45 @@ def test_where_etags_follow_no_rule_parts_and_bytes_are_compared(
     else:
         with pytest.raises(UploadMissing):
             s3.complete_upload(upload)
+
+
+def test_pending_upload_is_not_taken_for_an_older_object_of_its_size(s3: S3Store, relay) -> None:
+    s3.complete_upload(uploaded(s3, b"late"))
+    upload = uploaded(s3)
+    relay.answer(500, "InternalError")
+    relay.let_pass()  # list parts: pending
+    hide_etag(relay)
+    s3.complete_upload(upload)
+
+    assert s3.get("data") == b"body"
+    assert not s3.upload_exists("data", upload.id)
+
+
+def test_upload_that_is_gone_is_not_taken_for_an_older_object_of_its_size(s3: S3Store, relay) -> None:
+    s3.complete_upload(uploaded(s3, b"late"))
+    upload = uploaded(s3)
+    s3.abort_upload("data", upload.id)
+    relay.let_pass()
+    relay.let_pass()
+    hide_etag(relay)
+
+    with pytest.raises(UploadMissing):
+        s3.complete_upload(upload)
+    relay.let_pass()
+    relay.let_pass()
+    hide_etag(relay)
+    with pytest.raises(UploadMissing):  # begun by an earlier version, and the object by this one
+        s3.complete_upload(replace(upload, token=""))
+
+
+def test_lost_completion_is_settled_by_the_token_if_etags_follow_no_rule(s3: S3Store, relay) -> None:
+    upload = uploaded(s3)
+    relay.lose_answer()
+    relay.let_pass()
+    hide_etag(relay)
+    s3.complete_upload(upload)
+
+    assert [seen.method for seen in relay.seen[2:]] == ["POST", "GET", "HEAD"]
 
 
 def test_a_part_for_an_upload_that_is_gone_says_so(s3: S3Store, relay) -> None:

@@ -293,12 +293,14 @@ def _erasure(document: dict[str, Any]) -> Erasure:
 SORTED: Final = "sorted_by"
 SLICES: Final = "slices"
 FILE: Final = tuple(one.name for one in dataclasses.fields(DataFile) if one.name not in (SORTED, SLICES, "place"))
-UPLOAD: Final = tuple(field.name for field in dataclasses.fields(Upload) if field.name != "inherited")
+UPLOAD: Final = tuple(one.name for one in dataclasses.fields(Upload) if one.name not in ("inherited", "token"))
 
 
 def file_document(file: DataFile) -> dict[str, Any]:
     """A file in its JSON form. Who began its upload is no matter of the log."""
     upload = {name: getattr(file.upload, name) for name in UPLOAD}
+    if file.upload.token:
+        upload["token"] = file.upload.token
     order = {SORTED: file.sorted_by} if file.sorted_by else {}
     slices = {SLICES: [dataclasses.astuple(one) for one in file.slices]} if file.slices else {}
     return {name: getattr(file, name) for name in FILE} | {"upload": upload} | order | slices
@@ -307,7 +309,8 @@ def file_document(file: DataFile) -> dict[str, Any]:
 def file_of(document: dict[str, Any]) -> DataFile:
     """A file from its JSON form, or from that of a task's report."""
     upload = document["upload"]
-    made = Upload(upload["key"], upload["id"], tuple(upload["parts"]), upload["size"], upload.get("inherited", False))
+    parts, begun = tuple(upload["parts"]), (upload.get("token", ""), upload.get("inherited", False))
+    made = Upload(upload["key"], upload["id"], parts, upload["size"], *begun)
     enums = {"reason": Reason(document["reason"]), "role": Role(document["role"])}
     slices = {SLICES: tuple(Slice(*one) for one in document.get(SLICES, ()))}
     return DataFile(**{**document, **enums, **slices, "upload": made})

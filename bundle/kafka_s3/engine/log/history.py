@@ -96,7 +96,11 @@ def entries_of(tables: Tables) -> Iterator[CommitEntry]:
 
 def without_upload_ids(entry: CommitEntry) -> CommitEntry:
     """The entry as it comes back from tables."""
-    return replace(entry, files=tuple(replace(file, upload=replace(file.upload, id="")) for file in entry.files))
+    return replace(entry, files=tuple(map(_without_upload_id, entry.files)))
+
+
+def _without_upload_id(file: DataFile) -> DataFile:
+    return replace(file, upload=replace(file.upload, id="", token=""))
 
 
 def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
@@ -129,7 +133,7 @@ def _file_row(file: DataFile) -> tuple[Any, ...]:
     times = [_time(file.min_timestamp), _time(file.max_timestamp)]
     plain = times == [file.min_timestamp, file.max_timestamp] and not file.sorted_by and not file.slices
     plain = plain and (file.upload.key, file.upload.size) == (file.key, file.bytes)
-    as_logged = None if plain else json.dumps(file_document(replace(file, upload=replace(file.upload, id=""))))
+    as_logged = None if plain else json.dumps(file_document(_without_upload_id(file)))
     return (
         file.key, file.topic, file.partition, file.first_offset, file.last_offset, file.records, file.bytes, *times,
         file.encoded_partition, file.schema, file.format, str(file.reason), str(file.role), file.upload.parts, as_logged,

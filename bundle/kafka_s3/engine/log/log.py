@@ -36,7 +36,7 @@ from typing import Any, Final
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, WaitingFile, read_entry
 from kafka_s3.engine.log.fold import LogState, checkpoint_json, read_checkpoint
 from kafka_s3.engine.log.reading import last_closed, read_entries
-from kafka_s3.engine.log.remade import Remake, agree_on_remade, gaps_of_lost, has_other_bytes, with_files
+from kafka_s3.engine.log.remade import Remake, agree_on_remade, gaps_of_lost, with_files
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import (
     CommitUnknown,
@@ -52,7 +52,7 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.process import ThreadPool
-from kafka_s3.store.store import ObjectStore, abort_uploads
+from kafka_s3.store.store import ObjectStore
 
 
 def mark_published(store: ObjectStore, paths: StatePaths, entry: CommitEntry) -> None:
@@ -284,21 +284,15 @@ class CommitLog:
         facts = {"version": entry.version, "files": [file.key for file in gone]}
         _log.warning("uploads are gone, their files are made again", extra={"facts": facts})
         made = remake(entry, gone)
-        files = self._recounted(entry, made.files)
-        try:
-            for file in files:
-                self.store.complete_upload(file.upload)
-        except StorageError:
-            if files is made.files:  # nothing names them, and the next try makes them once more
-                abort_uploads(self.store, files)
-            raise
+        for file in self._recounted(entry, made.files):
+            self.store.complete_upload(file.upload)
         for file in gone:  # where another driver sent parts into an upload, it is still there
             self.store.abort_upload(file.upload.key, file.upload.id)
         return gaps_of_lost(entry, made.lost)
 
     def _recounted(self, entry: CommitEntry, made: Sequence[DataFile]) -> Sequence[DataFile]:
-        """The files to complete; where their bytes are others than before, the entry, and the last one, say so from now on."""
-        if not has_other_bytes(entry, made):
+        """Note the new uploads in the entry, and in the last one; return the files to complete."""
+        if not made:
             return made
         files = agree_on_remade(self.store, self.paths, entry, made=made)
         counted = with_files(entry, files)

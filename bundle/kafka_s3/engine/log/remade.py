@@ -1,8 +1,8 @@
 """What does an entry say of objects that had to be made again, or could not be? Parts and size of what is there now, and gaps.
 
-A compressed file that was kept open between tasks has other bytes than one that is written in one go; what reads by size (`verify`, Delta
-tables) would take the object for one that was overwritten. So the entry is put again, with the same commit id, before the new uploads are
-completed. While a driver is being replaced two may make the same object:
+A new upload has another token, and a compressed file that was kept open between tasks has other bytes than one that is written in one go:
+a start, and what reads by size (`verify`, Delta tables), would take the object for another one. So the entry is put again, with the same
+commit id, before the new uploads are completed. While a driver is being replaced two may make the same object:
 `<state.prefix>/<sink>/again/%020d-<hash of the lost upload>.json` is put with `If-None-Match: *` first, and the facts that are there count
 for both.
 """
@@ -49,13 +49,6 @@ def with_files(entry: CommitEntry, files: Iterable[DataFile]) -> CommitEntry:
         return replace(entry, files=found)
     more = sum(file.bytes for file in counted(found)) - sum(file.bytes for file in counted(entry.files))
     return replace(entry, files=found, totals=replace(entry.totals, bytes=entry.totals.bytes + more))
-
-
-def has_other_bytes(entry: CommitEntry, made: Iterable[DataFile]) -> bool:
-    """Whether an object that was made again differs from the one that the entry counts."""
-    before = {file.key: file for file in entry.files}
-    pairs = ((file, before[file.key]) for file in made)
-    return any((file.upload.parts, file.bytes) != (old.upload.parts, old.bytes) for file, old in pairs)
 
 
 def agree_on_remade(

@@ -11,7 +11,7 @@ from kafka_s3.engine.open_files.states import StateBytes
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.files import Upload
 from kafka_s3.objects.format import Paused
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import ObjectStore, begin_upload
 
 LARGE_PIECE: Final = 64 << 10
 
@@ -20,14 +20,15 @@ LARGE_PIECE: Final = 64 << 10
 class FileUpload:
     """One object on its way: bytes go in, full parts go out, the rest waits in memory or, when that is short, on local disk.
 
-    `id` is the upload's, None before the first part. Where it is `inherited` another task began it, and it may still be continued from that
-    task's state.
+    `id` and `token` are the upload's, None and blank before the first part. Where it is `inherited` another task began it, and it may still
+    be continued from that task's state.
     """
 
     store: ObjectStore
     key: str
     part_size: int = field(kw_only=True)
     id: str | None = field(default=None, init=False)
+    token: str = field(default="", init=False)
     inherited: bool = field(default=False, init=False)
     _etags: list[str] = field(default_factory=list, init=False)
     _sent: int = field(default=0, init=False)
@@ -40,7 +41,8 @@ class FileUpload:
     def resumed(cls, store: ObjectStore, paused: Paused, *, part_size: int) -> FileUpload:
         """Goes on with the upload of another task; what waits on local disk stays there. Raises KeyError, TypeError where it is none."""
         upload = cls(store, paused["key"], part_size=part_size)
-        upload.id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
+        upload.id, upload.token = paused["id"], paused["token"]
+        upload._etags, upload._sent = list(paused["parts"]), paused["sent"]
         waiting = paused["waiting"]
         if isinstance(waiting, Spilled):
             upload._spilled.append(waiting.file.share(waiting.begin, waiting.end))
@@ -53,7 +55,8 @@ class FileUpload:
     def pause(self, content: StateBytes) -> Paused:
         """What another task needs to go on: the parts sent, and the bytes that wait, which become part of the state's content."""
         waiting = content.add([*self._spilled, *self._waiting])
-        return {"key": self.key, "id": self.id, "parts": self._etags, "sent": self._sent, "waiting": waiting}
+        sent = {"id": self.id, "token": self.token, "parts": self._etags, "sent": self._sent}
+        return {"key": self.key, "waiting": waiting, **sent}
 
     def add(self, data: Bytes) -> None:
         """Takes bytes, which nobody changes any more; sends every part that is full."""
@@ -91,7 +94,7 @@ class FileUpload:
         if self._spilled_bytes or self._waiting or not self._etags:
             self._send()
         assert self.id is not None
-        return Upload(self.key, self.id, tuple(self._etags), self._sent, self.inherited)
+        return Upload(self.key, self.id, tuple(self._etags), self._sent, self.token, self.inherited)
 
     def abort(self) -> None:
         """Drops what waits, and the upload unless it is inherited."""
@@ -107,7 +110,8 @@ class FileUpload:
     def _send(self) -> None:
         """Sends all that waits as one part. Raises OSError where local disk cannot be read."""
         if self.id is None:
-            self.id = self.store.create_upload(self.key)
+            begun = begin_upload(self.store, self.key)
+            self.id, self.token = begun.id, begun.token
         part = _Part((*self._spilled, *self._waiting), self._spilled_bytes + self._waiting_bytes)
         self._etags.append(self.store.upload_part(self.key, self.id, len(self._etags) + 1, part))
         self._sent += len(part)
