@@ -12,11 +12,10 @@ from kafka_s3.engine.log.dead_letters import (
     LetterFile,
     LetterSelection,
     LetterState,
-    committed_ms,
     letters,
     read_ledger,
 )
-from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.entry import CommitEntry, committed_ms
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.task.dead_letters import ErrorPolicy
 from kafka_s3.engine.task.rotation import RotationRules

@@ -17,8 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.engine.log.dead_letters import committed_ms, iso_ms
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, parse_name, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, committed_ms, iso_ms, parse_name, read_entry
 from kafka_s3.engine.log.formats import PLAIN_FORMAT, WAITING_FORMAT
 from kafka_s3.engine.log.history import DEAD_LETTER_FILES, ENTRIES, FILES, Tables, entries_of
 from kafka_s3.model.files import Reason, Role, counted

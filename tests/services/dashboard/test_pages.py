@@ -20,8 +20,9 @@ from streamlit.testing.v1 import AppTest
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.engine.control.heartbeat import Phase
 from kafka_s3.engine.control.stored_settings import note_settings, store_config
-from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState, iso_ms, read_ledger
+from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState, read_ledger
 from kafka_s3.engine.log.dead_letters import letters as read_letters
+from kafka_s3.engine.log.entry import iso_ms
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.progress import note_positions, read_positions
 from kafka_s3.followers.state import StateNote, StateNotes

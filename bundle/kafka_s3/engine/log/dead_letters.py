@@ -9,14 +9,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from typing import Final
 
 import numpy as np
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, committed_ms
 from kafka_s3.engine.log.reading import read_entries
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.dead_letters import DeadLetter, iterate_letters
@@ -213,16 +212,6 @@ def grouped(found: Iterable[FiledLetter]) -> list[LetterGroup]:
         count[1], count[2] = min(count[1], filed.committed_ms), max(count[2], filed.committed_ms)
     rows = [LetterGroup(*key, number, first, last, examples[key]) for key, (number, first, last) in groups.items()]
     return sorted(rows, key=lambda row: (row.state is not LetterState.OPEN, -row.count, row.topic_partition, row.stage))
-
-
-def committed_ms(entry: CommitEntry) -> int:
-    """When an entry was committed, epoch ms."""
-    return iso_ms(entry.committed_at)
-
-
-def iso_ms(text: str) -> int:
-    """A time of the log, ISO 8601, as epoch ms."""
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _judged(

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -261,6 +262,16 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
         deleted=tuple(document.get("deleted", ())),
         erasure=_erasure(document["erasure"]) if "erasure" in document else None,
     )
+
+
+def committed_ms(entry: CommitEntry) -> int:
+    """Return when an entry was committed, epoch ms."""
+    return iso_ms(entry.committed_at)
+
+
+def iso_ms(text: str) -> int:
+    """Return a time of the log, ISO 8601, as epoch ms."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def swap_document(swap: Swap) -> dict[str, Any]:

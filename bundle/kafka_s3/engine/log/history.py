@@ -20,8 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_s3.engine.log.dead_letters import committed_ms
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, file_document, file_of, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, committed_ms, file_document, file_of, read_entry
 from kafka_s3.engine.log.reading import REMEDY, Manifest, Stretch, read_manifest, scan_entries
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing

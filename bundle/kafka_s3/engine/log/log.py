@@ -33,7 +33,7 @@ from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Any, Final
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, WaitingFile, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, WaitingFile, committed_ms, read_entry
 from kafka_s3.engine.log.fold import LogState, checkpoint_json, read_checkpoint
 from kafka_s3.engine.log.reading import last_closed, read_entries
 from kafka_s3.engine.log.remade import Remake, agree_on_remade, gaps_of_lost, with_files
@@ -176,8 +176,11 @@ class CommitLog:
             return self.state
 
     def new_entry(self, kind: EntryKind, **members: Any) -> CommitEntry:
-        """The next entry, not written yet."""
-        committed_at = datetime.fromtimestamp(self.clock_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+        """Return the next entry, not written yet. Its time is that of the last one if this driver's clock is behind."""
+        now_ms = self.clock_ms()
+        if self.last is not None:
+            now_ms = max(now_ms, committed_ms(self.last))
+        committed_at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
         return CommitEntry(
             version=self.state.version + 1,
             commit_id=str(uuid.uuid4()),

@@ -19,8 +19,7 @@ from itertools import groupby
 from typing import Any, Final, Protocol
 
 from kafka_s3.connect.naming.table_names import TableName, TableNames, normal_location
-from kafka_s3.engine.log.dead_letters import committed_ms
-from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, Swap
+from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, Swap, committed_ms
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.delta.planner import (
     THREADS,
