@@ -19,6 +19,7 @@ from kafka_s3.store.s3 import S3Store
 from kafka_s3_testing.faults import Fault, FaultyStore
 from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from tests.support.clocked_s3 import ClockedS3
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 from tests.support.observers import Warnings
 
@@ -45,7 +46,7 @@ class TableWorld:
         self.kafka.create(ORDERS)
         self.warnings = Warnings()
         self.configure(**config)
-        self.kafka.store = self.store = S3Store(store_options(self.settings))
+        self.kafka.store = self.store = ClockedS3(store_options(self.settings), lambda: self.now)
 
     def configure(self, **config: str) -> None:
         self.config |= config

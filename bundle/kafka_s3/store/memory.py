@@ -107,9 +107,12 @@ class MemoryStore:
             if upload.key.startswith(prefix)
         )
 
-    def delete(self, key: str) -> None:
-        """Removes an object; no error where there is none."""
+    def delete(self, key: str, etag: str = "") -> None:
+        """Remove an object; no error if there is none. Raises PreconditionFailed if it has another ETag."""
         with self._lock:
+            stored = self._stored.get(key)
+            if etag and stored is not None and stored.info.etag != etag:
+                raise PreconditionFailed(f"DeleteObject on memory:{key} failed: the object has another ETag.")
             self._stored.pop(key, None)
 
     def create_upload(self, key: str, token: str = "") -> str:

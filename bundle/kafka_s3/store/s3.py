@@ -653,9 +653,22 @@ class S3Store:
             for item in page.get("Uploads", ()):
                 yield ListedUpload(item["Key"], item["UploadId"], int(item["Initiated"].timestamp() * 1000))
 
-    def delete(self, key: str) -> None:
-        """Removes an object; no error where there is none."""
-        self._call("delete_object", key)
+    def delete(self, key: str, etag: str = "") -> None:
+        """Remove an object; no error if there is none. Raises PreconditionFailed if it has another ETag than the one given."""
+        if not etag:
+            self._call("delete_object", key)
+            return
+        try:
+            self._patient.run(lambda: self._once("delete_object", key, IfMatch=f'"{etag}"'))
+        except ObjectMissing:
+            return
+        except (PreconditionFailed, StorageUnavailable):
+            raise
+        except StorageError:  # the service knows no such condition, or wants a right for it
+            info = self.head(key)
+            if info is not None and info.etag != etag:
+                raise PreconditionFailed(f"s3://{self.options.bucket}/{key} is another object now.") from None
+            self._call("delete_object", key)
 
     def create_upload(self, key: str, token: str = "") -> str:
         """Begin a multipart upload with the configured ACL and encryption; return its id."""

@@ -184,8 +184,12 @@ class ObjectStore(Protocol):
         """The pending multipart uploads whose keys begin with `prefix`."""
         ...
 
-    def delete(self, key: str) -> None:
-        """Removes an object; no error where there is none."""
+    def delete(self, key: str, etag: str = "") -> None:
+        """Remove an object; no error if there is none.
+
+        With an `etag`, raises PreconditionFailed and removes nothing if the object has another one. A service that knows no conditional
+        deletions is asked for the ETag just before.
+        """
         ...
 
     def create_upload(self, key: str, token: str = "") -> str:

@@ -179,7 +179,7 @@ def test_what_a_sink_asks_for_is_what_its_policy_allows(name: str, s3: EmbeddedS
 
 def rewriting(proxy: Proxy, bucket: str) -> tuple[Recorded, Sink]:
     """A sink whose small files are put together, and a record and a dead letter of which are erased."""
-    world = Recorded(proxy, bucket, {"tail.state.enable": "false", "rewrite.grace.ms": "1000", **TOLERANT})
+    world = Recorded(proxy, bucket, {"tail.state.enable": "false", "rewrite.grace.ms": "0", **TOLERANT})
     sink = world.opened()
     world.add(*(in_json(n=n) for n in range(8)), b"{broken")
     sink.poll_and_commit()

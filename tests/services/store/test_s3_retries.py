@@ -323,6 +323,32 @@ def test_lost_completion_is_settled_by_the_token_if_etags_follow_no_rule(s3: S3S
     assert [seen.method for seen in relay.seen[2:]] == ["POST", "GET", "HEAD"]
 
 
+def test_conditional_deletion_leaves_an_object_with_another_etag(s3: S3Store, relay) -> None:
+    etag = s3.put("a", b"old")
+    relay.answer(412, "PreconditionFailed")
+    with pytest.raises(PreconditionFailed):
+        s3.delete("a", etag)
+    assert relay.seen[-1].headers["If-Match"] == f'"{etag}"'
+
+    relay.answer(404, "NoSuchKey")
+    s3.delete("a", etag)
+    assert s3.head("a") is not None
+
+
+def test_service_without_conditional_deletions_is_asked_for_the_etag_first(s3: S3Store, relay) -> None:
+    etag = s3.put("a", b"old")
+    s3.put("a", b"new")
+    relay.answer(501, "NotImplemented")
+    with pytest.raises(PreconditionFailed, match="another object"):
+        s3.delete("a", etag)
+    assert s3.get("a") == b"new"
+
+    s3.put("a", b"old")
+    relay.answer(501, "NotImplemented")
+    s3.delete("a", etag)
+    assert s3.head("a") is None
+
+
 def test_a_part_for_an_upload_that_is_gone_says_so(s3: S3Store, relay) -> None:
     relay.answer(404, "NoSuchUpload", message="The specified upload does not exist.")
 

@@ -50,6 +50,10 @@ class StatePaths:
         """The key of one: `commit_id` is that of the entry that it is to become."""
         return f"{self.rewrite_requests()}{commit_id}.json"
 
+    def clock(self) -> str:
+        """Return the key of the object that is put to learn the time by the store's clock."""
+        return f"{self.root}clock"
+
     def dead_letters_of(self, topic: str) -> str:
         """The folder of a topic's dead letter files, with a trailing slash."""
         return f"{self.root}dead-letters/{topic}/"

@@ -3,7 +3,8 @@
 1. Requests (`engine.log.rewrites`) are looked for at the start, and when the sink is asked to. One that holds becomes an entry, by the
    steps of every entry: it is put, its uploads are completed, a marker says so, followers catch up. From the entry on the new objects
    count, and the old ones do not.
-2. `grace_ms` after the entry the originals are deleted, then an entry says so. Between publication and deletion both are listed. Tables
+2. `grace_ms` after the entry the originals are deleted, then an entry says so. The driver's clock and the store's both have to agree that
+   the time is over: either may be wrong. Between publication and deletion both are listed. Tables
    that follow the log have to have followed to the entry by then (`followed`): until then they name the originals.
 
 A death anywhere leaves what the next owner goes on with: a request without an entry, an entry whose uploads are pending, originals of which
@@ -14,15 +15,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
-from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.entry import LAST_OFFSET, CommitEntry, EntryKind, iso_ms, read_entry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import RequestState, judge_request, originals, rewrite_requests
-from kafka_s3.model.errors import LogDamaged, StorageError, StorageUnavailable
+from kafka_s3.model.errors import LogDamaged, ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable
 from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.protocols import RewriteSummary
 from kafka_s3.store.store import ObjectStore
@@ -136,14 +137,32 @@ class Rewrites:
         due = [
             version
             for version, one in self.log.state.replaced.items()
-            if version not in unseen
-            and now - round(datetime.fromisoformat(one.committed_at).timestamp() * 1000) >= self.grace_ms
+            if version not in unseen and now - iso_ms(one.committed_at) >= self.grace_ms
         ]
-        gone = {version: keys for version in due if self._is_followed(version, now) and (keys := self._delete(version))}
+        due = self._due_by_store([version for version in due if self._is_followed(version, now)], now)
+        gone = {version: keys for version in due if (keys := self._delete(version))}
         if gone:
             entry = self.log.new_entry(EntryKind.REWRITE, deleted=tuple(gone))
             self.commit(entry)
             self.done(RewriteSummary(entry.version, deleted=sum(gone.values())))
+
+    def _due_by_store(self, versions: Sequence[int], now_ms: int) -> list[int]:
+        """Return the versions whose grace is over by the store's clock."""
+        if not versions:
+            return []
+        store, paths = self.log.store, self.log.paths
+        try:
+            store.put(paths.clock(), b"")
+            store_ms = _modified_ms(store, paths.clock())
+            waits = {
+                version: self.grace_ms - store_ms + _modified_ms(store, paths.commit(version)) for version in versions
+            }
+        except StorageError as error:
+            _log.info("Originals are deleted later: %s", error)
+            waits = dict.fromkeys(versions, MINUTE_MS)
+        if min(waits.values()) > 0:
+            self._rests_until_ms = now_ms + min(*waits.values(), REST_MS)
+        return [version for version, wait_ms in waits.items() if wait_ms <= 0]
 
     def _is_followed(self, version: int, now_ms: int) -> bool:
         """Whether no table names the originals of an entry any more."""
@@ -189,12 +208,23 @@ class _Owned:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def delete(self, key: str) -> None:
-        """Raises Fenced, StorageError."""
+        """Delete what is at the key now; whatever takes its place meanwhile is another driver's. Raises Fenced, StorageError."""
+        info = self.log.store.head(key)
+        if info is None:
+            return
         with self._lock:
             if not 0 <= self.log.clock_ms() - self._checked_ms < CHECKED_MS:
                 self.log.check_owner(self.log.state.version)
                 self._checked_ms = self.log.clock_ms()
-        self.log.store.delete(key)
+        with suppress(PreconditionFailed):
+            self.log.store.delete(key, info.etag)
+
+
+def _modified_ms(store: ObjectStore, key: str) -> int:
+    info = store.head(key)
+    if info is None:
+        raise ObjectMissing(f"There is no object {key}.")
+    return info.modified_ms
 
 
 def uploads_exist(store: ObjectStore, request: CommitEntry) -> bool:

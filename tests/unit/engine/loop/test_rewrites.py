@@ -16,6 +16,8 @@ from kafka_s3.model.files import Role
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3_testing.faults import Fault, Moment, raising
+from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectStore
 from kafka_s3_testing.faults import Fault, Moment, raising
 from tests.support.deaths import Died, strikes
@@ -239,6 +241,52 @@ def test_a_driver_that_was_held_up_and_overtaken_deletes_no_object_that_was_read
     with pytest.raises(Fenced):
         world.sink.poll_and_commit()
     assert counted_records(world) == list(range(12))
+
+
+def test_original_that_became_another_object_before_its_deletion_stays() -> None:
+    world = filled()
+    ask(world)
+    later(world)
+    world.now += GRACE_MS
+    first, second = [key for key in sorted(world.objects()) if not key.startswith(MERGED)][:2]
+    world.start([Fault("delete", lambda key: world.store.put(key, b"{}") and None, matches=lambda key: key == first)])
+    assert world.sink.poll_and_commit()
+    assert world.store.objects[first] == b"{}"
+    assert second not in world.objects()
+    assert world.log().load().replaced == {}
+
+
+def test_entry_times_never_decrease_if_the_next_drivers_clock_is_behind() -> None:
+    world = filled()
+    world.now -= GRACE_MS
+    world.start()
+    world.add(range(12, 15))
+    assert world.sink.poll_and_commit()
+    world.now += 2 * GRACE_MS
+    world.start()
+    times = [entry.committed_at for entry in world.entries()]
+    assert times == sorted(times)
+    assert len(set(times)) == 2
+
+
+@pytest.mark.parametrize("fast", ["driver", "store"])
+def test_originals_stay_until_grace_is_over_by_the_drivers_and_the_stores_clock(fast: str) -> None:
+    world = world_of(3, **CONFIG)
+    ahead = {"driver": 0, "store": 0}
+    world.store = MemoryStore(lambda: world.now + ahead["store"])
+    world.start()
+    world.add(range(12))
+    assert world.sink.poll_and_commit()
+    ask(world)
+    later(world)
+    ahead[fast] = 2 * GRACE_MS
+    sink = world.sink
+    sink.log.clock_ms = sink.rewrites.log.clock_ms = lambda: world.now + ahead["driver"]
+    later(world)
+    assert len(world.objects()) == 5
+    ahead[fast] = 0
+    later(world, GRACE_MS)
+    assert len(world.objects()) == 1
 
 
 def test_a_lost_upload_of_a_rewrite_is_made_again_from_the_originals() -> None:
