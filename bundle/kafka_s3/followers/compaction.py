@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from kafka_s3.connect.naming.keys import DataKeys, fits_in_name, rewritten_key
+from kafka_s3.connect.naming.keys import LONGEST_KEY, DataKeys, fits_in_name, rewritten_key
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Swap
 from kafka_s3.engine.log.fold import LiveObject, group_by_file, live_objects
 from kafka_s3.engine.log.log import CommitLog
@@ -306,6 +306,10 @@ class Compactor:
     def named(self, made: DataFile, rewrite: str) -> DataFile:
         """What takes the place of objects, under a name of its own; until then it has that of the first. Raises MergeRefused."""
         key = self._key_of(made, rewrite)
+        if len(key.encode("utf-8", "surrogatepass")) > LONGEST_KEY:
+            raise MergeRefused(
+                f"What takes its place would have a key of more than {LONGEST_KEY} bytes, which S3 does not take: {key}"
+            )
         return replace(made, key=key, upload=Upload(key, "", (), made.bytes))
 
     def _key_of(self, made: DataFile, rewrite: str) -> str:

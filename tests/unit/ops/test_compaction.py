@@ -76,6 +76,22 @@ def filled(kind: str = "json", **config: str) -> World:
     return world
 
 
+def by_names(*names: str) -> World:
+    """Two files of two records in the directory of each name, committed two minutes ago; no driver is at work."""
+    fields = {
+        "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+        "partition.field.name": "who",
+    }
+    world = World({"flush.size": "2", **fields})
+    world.start()
+    for offset in range(4 * len(names)):
+        value = {"n": offset, "who": names[offset // 2 % len(names)]}
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, json.dumps(value).encode()))
+    assert world.sink.poll_and_commit()
+    world.now += 2 * MINUTE_MS
+    return world
+
+
 def compaction(world: World, warnings: list[str] | None = None, wait_s: float = 0.0) -> Compaction:
     warn = [].append if warnings is None else warnings.append
     return replace(compaction_of(world.settings, world.store, clock_ms=lambda: world.now, warn=warn), wait_s=wait_s)
@@ -141,6 +157,17 @@ def test_a_file_that_is_not_what_the_log_claims_stays_as_it_is_and_so_do_those_b
     assert "stay as they are" in warnings[0]
     assert world.store.uploads == {}
     assert list(rewrite_requests(world.store, world.log().paths)) == []
+
+
+def test_directory_without_room_for_a_rewritten_name_is_left_alone_and_named() -> None:
+    world = by_names("a", "b" * 970)
+    warnings: list[str] = []
+    (entry,) = list(compaction(world, warnings).run(CompactionRules(TARGET, world.now + 1)))
+    assert [swap.records for swap in entry.swaps] == [4]
+    (warning,) = warnings
+    assert "2 files from topics/orders/who=bbb" in warning
+    assert "more than 1024 bytes" in warning
+    assert world.store.uploads == {}
 
 
 def test_objects_grow_to_about_the_target_size() -> None:

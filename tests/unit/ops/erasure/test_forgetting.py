@@ -464,6 +464,26 @@ def test_dead_letters_replayed_between_search_and_request_refuse_it() -> None:
     assert_nothing_is_left_of(world, "anna")
 
 
+def test_file_whose_rewritten_name_is_too_long_is_named_and_the_others_are_erased() -> None:
+    fields = {
+        "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+        "partition.field.name": "of",
+    }
+    world = World({"flush.size": "2", **fields})
+    world.start()
+    for offset, of in enumerate(("a", "a", "b" * 970, "b" * 970)):
+        value = {"who": "anna" if offset % 2 else "berta", "of": of}
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, json.dumps(value).encode()))
+    assert world.sink.poll_and_commit()
+    world.now += 2 * MINUTE_MS
+    warnings: list[str] = []
+    work = replace(forgetting(world), warn=warnings.append)
+    (entry,) = work.run(work.search())
+    assert entry.erased == {ORDERS: OffsetSet.of([1])}
+    (warning,) = warnings
+    assert "stays as it is, with 1 records to erase" in warning
+
+
 def test_what_cannot_be_searched_is_named_and_the_rest_is_erased() -> None:
     world = filled()
     damaged = "topics/orders/partition=0/orders+0+0000000003.json"
