@@ -42,7 +42,7 @@ from kafka_s3_testing.faults import FaultyStore
 from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import BLOCK_GZIP, TIME
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
-from tests.support.verifying import MemoryCluster
+from tests.support.verifying import MemoryCluster, audited
 
 PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true"}
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -85,6 +85,61 @@ def begun(size: int = 2, **config: str) -> World:
     world = world_of(size, **config)
     world.start()
     return world
+
+
+# ------------------------------------------------------------ odd documents
+
+
+def deep(levels: int, begin: str, end: str) -> str:
+    return begin * levels + "1" + end * levels
+
+
+DEEP_OBJECT, DEEP_LIST = deep(299, '{"a":', "}"), deep(299, "[", "]")
+
+
+def test_half_surrogates_and_deep_documents_are_read_by_all_readers() -> None:
+    world = begun(4)
+    texts = [
+        r'{"n":"\ud800","\uDFFF":"\ud83d\ude00"}',
+        r'{"n":"\\ud800 \udfff\ud800"}',
+        f'{{"n":{DEEP_OBJECT}}}',
+        f'{{"n":{DEEP_LIST}}}',
+    ]
+    for offset, text in enumerate(texts):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, text.encode()))
+    world.sink.poll()
+    world.sink.drain()
+
+    table = read(world)
+    assert table.column("n").to_pylist() == ["?", r"\ud800 ??", DEEP_OBJECT, DEEP_LIST]
+    assert table.column("?").to_pylist() == ["\U0001f600", None, None, None]
+    assert [str(one) for one in audited(world).findings] == []
+    world.now += 120_000
+    subjects = subjects_of(None, "n = nobody", None)
+    found = Forgetting(world.settings, world.store, subjects, lambda: world.now, pytest.fail).search().found
+    assert (found.read, found.problems) == (1, [])
+
+
+@pytest.mark.parametrize("text", [DEEP_OBJECT, DEEP_LIST])
+def test_columns_of_a_deep_document_are_text_below_what_arrow_can_send(text: str) -> None:
+    world = begun(1)
+    world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, f'{{"n":{text}}}'.encode()))
+    world.sink.poll()
+    world.sink.drain()
+    (batch,) = read(world).to_batches()
+    with pa.ipc.new_stream(pa.BufferOutputStream(), batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def test_document_nested_deeper_than_readers_take_becomes_a_dead_letter() -> None:
+    world = begun(1, **{"errors.tolerance": "all"})
+    brackets = "[" * 1000
+    for offset, text in enumerate([f'{{"n":{deep(300, "[", "]")}}}', f'{{"n":"{brackets}"}}']):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, text.encode()))
+    world.sink.poll()
+    world.sink.drain()
+    assert read(world).column("n").to_pylist() == [brackets]
+    assert sum(entry.totals.dead_letters for entry in world.entries()) == 1
 
 
 # ------------------------------------------------------------ stretches of entries

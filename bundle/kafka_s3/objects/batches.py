@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -44,6 +45,9 @@ VALUE: Final = "value"
 SAMPLED_ROWS: Final = 10_000
 BATCH_BYTES: Final = 4 << 20
 BATCH_ROWS: Final = 8192
+MOST_LEVELS: Final = 50
+"""Arrow sends batches to Spark with columns of 64 levels at most."""
+_HALVES: Final = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
@@ -101,12 +105,27 @@ def object_schema(store: ObjectStore, part: StoredObject) -> pa.Schema:
                 found = _avro_schema(AvroContainer(pieces_of(store, part)).schema)
             case "json":
                 rows = _json_rows(byte_rows(pieces_of(store, part), part.key, "json", separator=b"", framing=Lines()))
-                found = infer_table(list(islice(rows, SAMPLED_ROWS))).schema
+                found = infer_columns(list(islice(rows, SAMPLED_ROWS)))
             case _:
                 found = pa.schema([(VALUE, pa.binary())])
     except (*DAMAGE, SchemaError) as error:
         raise _unreadable(part, error) from error
     return pa.schema([pa.field(one.name, map_leaves(one.type, _plain_leaf)) for one in found])
+
+
+def infer_columns(rows: list[Any]) -> pa.Schema:
+    """Return the columns of JSON documents. What is nested more than MOST_LEVELS deep is a column of JSON text."""
+    return pa.schema([pa.field(one.name, _shallow(one.type, MOST_LEVELS)) for one in infer_table(rows).schema])
+
+
+def _shallow(kind: pa.DataType, levels: int) -> pa.DataType:
+    if not pa.types.is_nested(kind):
+        return kind
+    if not levels:
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(_shallow(kind.value_type, levels - 1))
+    return pa.struct([one.with_type(_shallow(one.type, levels - 1)) for one in kind])
 
 
 def _avro_schema(text: str) -> pa.Schema:
@@ -278,8 +297,15 @@ def _refuse_others(found: pa.DataType, wanted: pa.DataType, path: str) -> None:
 _Convert = Callable[[Any], Any]
 
 
+def parse_row(line: bytes, *, parse_float: Callable[[str], Any] = float) -> Any:
+    """Return the JSON document of a line. Half a surrogate pair, which no column holds, is `?`, as Java's encoder has it."""
+    if b"\\ud" in line or b"\\uD" in line:
+        line = _HALVES.sub(lambda match: b"?" if match["half"] else match[0], line)
+    return json.loads(line, parse_float=parse_float)
+
+
 def _json_rows(lines: Iterator[bytes]) -> Iterator[Any]:
-    return (json.loads(line) for line in lines)
+    return (parse_row(line) for line in lines)
 
 
 class JsonShape:
@@ -293,7 +319,7 @@ class JsonShape:
 
     def table(self, lines: Sequence[bytes]) -> pa.Table:
         """The rows of some lines. Raises ValueError for what is not JSON, Unfit for a value without a place."""
-        rows = [self._row(json.loads(line, parse_float=self._fraction)) for line in lines]
+        rows = [self._row(parse_row(line, parse_float=self._fraction)) for line in lines]
         columns = []
         for one in self._schema:
             values = [row[one.name] for row in rows]
@@ -377,16 +403,10 @@ def _checked(convert: _Convert, types: Any, kind: pa.DataType, path: str) -> _Co
 
 
 def _text(value: Any) -> str | None:
-    return as_text(_floats(value))
-
-
-def _floats(value: Any) -> Any:
-    """The value with floats for decimals: its JSON text is that of the object."""
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, dict):
-        return {name: _floats(one) for name, one in value.items()}
-    return [_floats(one) for one in value] if isinstance(value, list) else value
+    """Return text as it is, anything else as JSON, with floats for decimals: as the object has it."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=float)
 
 
 def _number(value: Any) -> float:

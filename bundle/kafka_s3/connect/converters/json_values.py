@@ -42,6 +42,9 @@ from kafka_s3.model.dead_letters import DATA_EXCEPTION, Failure, Stage
 DEEP = 200
 DEPTH_STEPS = np.zeros(256, np.int8)
 DEPTH_STEPS[[ord("{"), ord("[")]], DEPTH_STEPS[[ord("}"), ord("]")]] = 1, -1
+DEEPEST = 300
+"""Levels of nesting that all readers of our objects take: Python's parser stops at some 900, what calls itself for each level earlier."""
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 MOST_DIGITS = 4300
 SPACE = " \t\r\n"
 STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]+')
@@ -81,7 +84,10 @@ def parse_documents(batch: KafkaBatch, rows: Longs | None = None, *, for_columns
 
 
 def parse_document(raw: bytes) -> tuple[Any, bytes]:
-    """The first JSON document in the bytes and its text on one line; None for empty bytes. Raises ValueError with the place."""
+    """The first JSON document in the bytes and its text on one line; None for empty bytes. Raises ValueError with the place.
+
+    A document that is nested too deeply for its readers is refused, too.
+    """
     text = raw.decode("utf-8-sig").strip(SPACE)
     if not text:
         return None, b""
@@ -91,15 +97,23 @@ def parse_document(raw: bytes) -> tuple[Any, bytes]:
     document = text[:end]
     if "\n" in document or "\r" in document:
         document = STRING_OR_SPACE.sub(lambda found: found[1] or "", document)
-    return value, document.encode()
+    content = document.encode()
+    if _is_deeper(content, DEEPEST):
+        raise ValueError(f"nested more than {DEEPEST} levels deep")
+    return value, content
 
 
 def check_for_columns(value: Any, text: bytes) -> None:
     """Raises ValueError where Arrow cannot hold the value: half a surrogate pair, or nesting beyond all reason."""
     if b"\\u" in text:
         json.dumps(value, ensure_ascii=False).encode()
-    if depth(text) >= DEEP:
+    if _is_deeper(text, DEEP - 1):
         raise ValueError(f"nested more than {DEEP - 1} levels deep")
+
+
+def _is_deeper(text: bytes, levels: int) -> bool:
+    opened = text.count(b"{") + text.count(b"[")
+    return opened > levels and depth(text) > levels and depth(STRING.sub(b"", text)) > levels
 
 
 def json_failures(batch: KafkaBatch, found: DecodedEach) -> list[Failure]:

@@ -5,7 +5,6 @@ A few range requests, never a whole object. Of several objects the columns are p
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafka_s3.connect.schemas.arrow import arrow_field, final_type, infer_table
+from kafka_s3.connect.schemas.arrow import arrow_field, final_type
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
@@ -30,6 +29,7 @@ from kafka_s3.followers.ddl.table import (
 from kafka_s3.followers.delta.planner import read_footer
 from kafka_s3.model.deflate import GZIP
 from kafka_s3.model.files import Role
+from kafka_s3.objects.batches import infer_columns, parse_row
 from kafka_s3.store.store import ObjectStore
 
 HEAD_BYTES: Final = 1 << 20
@@ -137,13 +137,12 @@ def _sampled(head: bytes, facts: LoggedObject) -> TableColumns:
     try:
         text = zlib.decompressobj(GZIP).decompress(head, MOST_TEXT) if facts.key.endswith(".gz") else head
         lines = text.split(b"\n")
-        rows = [json.loads(line) for line in lines[:-1]]
-    except (zlib.error, ValueError) as error:
+        rows = [parse_row(line) for line in lines[:-1]]
+    except (zlib.error, ValueError, RecursionError) as error:
         raise NoTable(f"{facts.key} does not hold JSON lines: {error}. Was the object written over?") from error
     if not rows:
         raise NoTable(f"The first record of {facts.key} is longer than {HEAD_BYTES} bytes: its columns are not known.")
-    table = infer_table(rows)
-    return file_columns(pa.schema([pa.field(one.name, final_type(one.type)) for one in table.schema]))
+    return file_columns(pa.schema([pa.field(one.name, final_type(one.type)) for one in infer_columns(rows)]))
 
 
 def _json_type(schema: ConnectSchema, decimals: str) -> pa.DataType:

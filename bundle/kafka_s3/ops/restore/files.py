@@ -174,14 +174,17 @@ class RowReading:
 
 
 def in_kafka(row: Any, converter: str) -> bytes | None:
-    """The bytes of a row: texts and bytes as they are, JSON lines as the converter had them, everything else as JSON."""
+    """The bytes of a row: texts and bytes as they are, JSON lines as the converter had them, everything else as JSON.
+
+    Half a surrogate pair is `?`, as Java's encoder has it.
+    """
     if isinstance(row, bytes) and converter in ("string", "bytes"):  # a JSON string holds the text, or its base64 form
         text = json.loads(row)
         if isinstance(text, str):
-            return text.encode() if converter == "string" else base64.b64decode(text)
+            return text.encode(errors="replace") if converter == "string" else base64.b64decode(text)
     if row is None or isinstance(row, bytes):
         return row
-    return row.encode() if isinstance(row, str) else dumps(plain(row)).encode()
+    return row.encode(errors="replace") if isinstance(row, str) else dumps(plain(row)).encode()
 
 
 def plain(value: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.readers import StoredObject
-from kafka_s3.ops.restore.files import FileTable, StoredFile
+from kafka_s3.ops.restore.files import FileTable, StoredFile, in_kafka
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("clicks", 1)
@@ -78,3 +80,10 @@ def test_a_full_disk_is_an_error_with_the_way_out(small_disk: None, monkeypatch:
 
     with pytest.raises(LocalDiskError, match=r"temporary file cannot grow.*TMPDIR"):
         fill()
+
+
+def test_half_surrogates_and_deep_documents_become_messages() -> None:
+    assert in_kafka("\ud800x", "") == b"?x"
+    assert in_kafka(rb'"\ud800x"', "string") == b"?x"
+    text = b'{"a":' * 300 + b"1" + b"}" * 300
+    assert in_kafka(json.loads(text), "") == text
