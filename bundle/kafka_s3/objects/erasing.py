@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -43,9 +44,24 @@ def read_rows(form: str, content: bytes, *, separator: bytes) -> Iterator[tuple[
     try:
         for row in _rows(form, content, separator):
             text = row if isinstance(row, bytes) else repr(row).encode("utf-8", "surrogatepass")
-            yield (json.loads(row) if form == "json" else row), blake2b(text, digest_size=16).digest()
+            yield (parse_all_members(row) if form == "json" else row), blake2b(text, digest_size=16).digest()
     except DAMAGE as error:
         raise MergeRefused(f"It cannot be read as {form} ({type(error).__name__}: {error}).") from error
+
+
+def parse_all_members(text: bytes | str) -> Any:
+    """Return a JSON document with numbers as they are spelt; a member that occurs several times is a list of its values."""
+    return json.loads(text, parse_float=Decimal, object_pairs_hook=_members)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    values: dict[str, list[Any]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return {name: every if len(every) > 1 else every[0] for name, every in values.items()}
 
 
 def _rows(form: str, content: bytes, separator: bytes) -> Iterator[Any]:

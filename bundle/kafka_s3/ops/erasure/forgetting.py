@@ -13,7 +13,6 @@ can read them again.
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 import uuid
@@ -40,7 +39,7 @@ from kafka_s3.model.errors import CommitError, ConfigError, ObjectMissing, Probl
 from kafka_s3.model.files import DataFile, Reason, Slice, slices_of
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.timing import iso_time
-from kafka_s3.objects.erasing import check_rows, drop_rows, read_rows, redacted_letters
+from kafka_s3.objects.erasing import check_rows, drop_rows, parse_all_members, read_rows, redacted_letters
 from kafka_s3.objects.merging import MergeRefused
 from kafka_s3.ops.erasure.search import NONE, Found, LiveFile, Match, Search, live_files
 from kafka_s3.ops.erasure.subjects import Subjects
@@ -64,7 +63,7 @@ class NotReady(CommitError):
 class Searched:
     """What a search has found up to entry `version`. `lasting`: keys of objects that count no more and are still there; `unsure`: matches
     of topic-partitions whose offsets could not be found out though Kafka still has some of them; `orphans`: how many states of open files
-    no driver continues.
+    no driver continues; `named`: how many directories are called by a subject.
     """
 
     version: int
@@ -72,6 +71,7 @@ class Searched:
     lasting: tuple[str, ...] = ()
     unsure: Mapping[TopicPartition, int] = field(default_factory=dict)
     orphans: int = 0
+    named: int = 0
 
 
 @dataclass
@@ -148,7 +148,12 @@ class Forgetting:
         most = self.settings.number("writer.memory.bytes") // 4
         found = Search(self.store, self._compactor(), self.subjects, most).run(files, letters)
         unsure = self._find_offsets(found)
-        return Searched(state.version, found, self._lasting(entries, live, state), unsure, self._count_orphans())
+        lasting, directories = (
+            self._lasting(entries, live, state),
+            {m.slice.facts.encoded_partition for m in found.matches},
+        )
+        named = sum(map(self.subjects.are_named_in, directories))
+        return Searched(state.version, found, lasting, unsure, self._count_orphans(), named)
 
     def _compactor(self) -> Compactor:
         return compactor_of(self.settings, self.store)
@@ -371,7 +376,7 @@ def _documents(run: Run) -> Iterator[Any]:
     if run.tombstones:
         yield from [None] * len(run)
     elif isinstance(run.values, JsonText):
-        yield from (json.loads(text) for text in run.values.texts.to_pylist())
+        yield from (parse_all_members(text) for text in run.values.texts.to_pylist())
     else:
         yield from (item if run.schema is None else to_json(item, run.schema) for item in run.values.objects())
 

@@ -126,6 +126,11 @@ def _of_search(settings: Settings, searched: Searched) -> Iterator[Unreached]:
             f"{len(searched.lasting):,} objects that count no more, since their offsets were read again; only listings find them.",
             tuple(f"aws s3 rm {shlex.quote(f's3://{bucket}/{key}')}" for key in searched.lasting[:MOST]),
         )
+    if searched.named:
+        yield Unreached(
+            f"The names of {searched.named:,} directories, which hold a text of the subjects: they stay in the commit log, in names of "
+            "versions and replicas, and in metadata of tables. Partition by another field, or hash it (a transform), to keep it out."
+        )
     if found.problems:
         yield Unreached(f"{len(found.problems):,} files that could not be searched; they are named above.")
     if found.letters_opaque:

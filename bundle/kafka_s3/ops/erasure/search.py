@@ -6,9 +6,9 @@ sidecar of keys alone; by a field of Parquet, those whose footers leave the text
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -21,15 +21,17 @@ from kafka_s3.model.errors import ObjectArchived, ObjectMissing, SinkError
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.process import ThreadPool
-from kafka_s3.objects.erasing import read_rows
+from kafka_s3.objects.erasing import parse_all_members, read_rows
 from kafka_s3.objects.merging import MERGED, MergeRefused
 from kafka_s3.objects.readers import DAMAGE, parquet_footer
-from kafka_s3.ops.erasure.subjects import Path, Subjects, text_of
+from kafka_s3.ops.erasure.subjects import NUMBER, Path, Subjects
 from kafka_s3.store.store import ObjectStore
 
 WRAPPED: Final = frozenset({"key"})
 """What Avro and Parquet have around a key that is not a record."""
 NONE: Final = OffsetSet()
+LONG_DIGITS: Final = 40
+"""No column of integers holds a number of so many digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +294,7 @@ class Search:
         if self.subjects.by_key:
             return letter.key is not None and self.subjects.has_key(letter.key)
         try:
-            return letter.value is not None and self.subjects.has_value(json.loads(letter.value))
+            return letter.value is not None and self.subjects.has_value(parse_all_members(letter.value))
         except (ValueError, RecursionError):
             found.letters_opaque += 1
             return False
@@ -336,13 +338,6 @@ def _column_may_hold(footer: pq.FileMetaData, path: Path, texts: frozenset[str])
 
 
 def _integers(texts: Iterable[str]) -> list[int]:
-    """The integers among texts, as `text_of` writes them."""
-    found = []
-    for text in texts:
-        try:
-            number = int(text)
-        except ValueError:
-            continue
-        if text_of(number) == text:
-            found.append(number)
-    return found
+    """Return the integers among texts, however they are spelt."""
+    numbers = [Decimal(text) for text in texts if NUMBER.fullmatch(text)]
+    return [int(one) for one in numbers if one.adjusted() <= LONG_DIGITS and one == one.to_integral_value()]

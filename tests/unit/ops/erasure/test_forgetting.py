@@ -377,6 +377,7 @@ def test_a_lost_upload_is_made_again_without_what_was_erased() -> None:
 def test_footers_exclude_files_of_parquet_and_keys_are_read_alone() -> None:
     found = forgetting(filled("parquet"), "n = 4").search().found
     assert (found.excluded, found.read, found.records) == (3, 1, 1)
+    assert forgetting(filled("parquet"), "n = 4.0").search().found.records == 1
     assert forgetting(filled("parquet"), "who = zoe").search().found.excluded == 4
 
 
@@ -482,6 +483,23 @@ def test_file_whose_rewritten_name_is_too_long_is_named_and_the_others_are_erase
     assert entry.erased == {ORDERS: OffsetSet.of([1])}
     (warning,) = warnings
     assert "stays as it is, with 1 records to erase" in warning
+
+
+def test_directories_that_are_called_by_a_subject_are_out_of_reach() -> None:
+    fields = {
+        "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+        "partition.field.name": "who",
+    }
+    world = World({"flush.size": "1", **fields})
+    world.start()
+    for offset, who in enumerate(("anna", "berta")):
+        add(world, offset, who)
+    assert world.sink.poll_and_commit()
+    searched = forgetting(world).search()
+    assert searched.named == 1
+    texts = [place.text for place in unreached(world.settings, searched, topics=["orders"], now_ms=world.now)]
+    assert any("The names of 1 directories" in text for text in texts)
+    assert forgetting(world, "n = 0").search().named == 0
 
 
 def test_what_cannot_be_searched_is_named_and_the_rest_is_erased() -> None:
