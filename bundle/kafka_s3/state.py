@@ -152,7 +152,7 @@ class SparkStates:
     ) -> Iterator[Changes]:
         """See `StateTables`. They are kept while the body runs: by Spark's cache, where they are many."""
         with spark_errors(stretch.topic):
-            found, here = self._changes(stretch, rules)
+            found, here, left_out = self._changes(stretch, rules)
             newest = _newest(found.coalesce(1), rules) if here else _newest(found, rules).persist()
         try:
             with spark_errors(stretch.topic):
@@ -172,7 +172,7 @@ class SparkStates:
                     seen = frame.agg(*_counts(missing, bounded)).collect()[0].asDict()
                 # of those without a key the window has left one
                 keyless = found.where(missing).count() if seen["keyless"] else 0
-            changes = Changes(stretch, seen["keys"], seen["deleted"], keyless, seen["example"] or "")
+            changes = Changes(stretch, seen["keys"], seen["deleted"], keyless, seen["example"] or "", left_out)
             bounds = {key: (seen[f"least {key}"], seen[f"greatest {key}"]) for key in bounded if changes.keys}
             if changes.keyless:
                 frame, rows = frame.where(~missing), None if rows is None else rows.filter(_has_key(rows, keys))
@@ -317,8 +317,8 @@ class SparkStates:
         noted = F.lit(_time(now_ms)).alias("_deleted_at")
         return frame.select(*map(quoted, key_columns(rules)), *places(frame.columns), noted)
 
-    def _changes(self, stretch: StateStretch, rules: StateRules) -> tuple[DataFrame, bool]:
-        """All records of a stretch, with the columns of a state table and `_deleted`; and whether they are here."""
+    def _changes(self, stretch: StateStretch, rules: StateRules) -> tuple[DataFrame, bool, tuple[str, ...]]:
+        """Return all records of a stretch, with the columns of a state table and `_deleted`; whether they are here; fields left out."""
         wanted = WantedRecords(stretch.topic, stretch.first, stretch.last)
         records, local = records_of_entries(self.spark, self.location, wanted)
         own = records.schema
@@ -327,7 +327,8 @@ class SparkStates:
                 f"Entries {stretch.first} to {stretch.last} hold records of {stretch.topic} without {FIELD}: they were written before "
                 "record.metadata.enable, so that their order is not known. Begin a new sink, or restore the topic and sink it again."
             )
-        return records.select(*self._columns(own, rules)), local
+        left_out = () if rules.columns else tuple(name for name in own.fieldNames() if name.lower() in OWN)
+        return records.select(*self._columns(own, rules)), local, left_out
 
     def _columns(self, own: StructType, rules: StateRules) -> Iterator[Column]:
         keys = [self._key(term, own) for term in rules.key]
@@ -340,12 +341,12 @@ class SparkStates:
         yield _deletion(own, rules).alias("_deleted")
         for column in _values(own, rules):
             name = column[1]
-            if name.lower() in named:
-                continue
-            if name in OWN:
+            if name.lower() in OWN and rules.columns:
                 raise TableRefused(
                     f"The records have a field {name}, which is a column of the state itself. Leave it out by state.columns."
                 )
+            if name.lower() in named or name.lower() in OWN:
+                continue
             yield F.col(_path(column[0])).alias(name)
 
     def _key(self, term: KeyTerm, own: StructType) -> Column:

@@ -88,13 +88,17 @@ class StateStretch:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a stretch brings: how many keys, how many of them deleted; how many records have no key, and which is one of them."""
+    """What a stretch brings: how many keys, how many of them deleted; how many records have no key, and which is one of them.
+
+    `left_out` are fields that are called like columns of the state itself.
+    """
 
     stretch: StateStretch
     keys: int
     deleted: int
     keyless: int = 0
     example: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +439,11 @@ class StateMerger:
             raise TableRefused(f"Topic {topic} was deleted and made again, and its offsets start again. {REBUILD}")
 
     def _check_keys(self, changes: Changes) -> None:
+        if changes.left_out:
+            self.warn(
+                f"State tables: fields {', '.join(changes.left_out)} of {changes.stretch.topic} are left out, because columns of the state "
+                "itself have these names. Rename them (the transform ReplaceField), or choose the columns by state.columns."
+            )
         if not changes.keyless:
             return
         key = ", ".join(map(str, self.rules.key))

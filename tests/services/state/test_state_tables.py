@@ -209,6 +209,15 @@ def test_what_another_driver_merged_before_it_died_is_among_the_rows_that_are_no
 
 
 @pytest.mark.nightly
+def test_fields_called_like_columns_of_the_state_are_left_out(world_of: MakeWorld) -> None:
+    world = world_of(**{"flush.size": "1", "state.key": "id", "state.delete.on": ""})
+    world.values({"id": 1, "n": 1, "_OFFSET": 5, "_deleted": True})
+    world.advance()
+    (row,) = world.spark.table(f"{world.schema}.orders").collect()
+    assert row.asDict() == {"id": 1, "n": 1, "_offset": 0, "_kafka_partition": 0}
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", ["addNewColumns", "failOnNewColumns", "rescue", "none"])
 def test_new_columns_go_by_the_mode(world_of: MakeWorld, mode: str) -> None:
     world = world_of(

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_s3_testing.services.memory import MemoryRecord
+from kafka_s3.model.files import Reason
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.memory_world import rows as lines
@@ -67,6 +68,25 @@ def test_values_without_fields_or_with_that_field_are_dead_letters(format_of: di
 
     assert buried(world) == [0, 2, 3, 4, 6]
     assert len([key for key in world.store.objects if key.startswith("topics/")]) == 1
+
+
+@pytest.mark.parametrize(("key", "bad"), [("record key", [1]), ("n", [])])
+def test_key_that_is_not_text_is_a_dead_letter_if_a_state_table_goes_by_keys(key: str, bad: list[int]) -> None:
+    state = {
+        "state.enable": "true",
+        "state.table": "main.now.orders",
+        "state.key": key,
+        "state.delete.on": "",
+        "state.run.on": "job",
+    }
+    world = World({**ON, **STRINGS, **INFERRED, **state})
+    world.start()
+    for n, raw in enumerate((b"a", b"\xff", "\ufffd".encode())):
+        world.kafka.add(ORDERS, MemoryRecord(n, START_MS, raw, b'{"n": %d}' % n))
+    world.sink.poll()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert buried(world) == bad
+    assert [row["n"] for row in parquet_rows(world)] == [n for n in range(3) if n not in bad]
 
 
 def test_inferred_parquet_columns_take_the_struct_as_the_last_column() -> None:
