@@ -51,6 +51,7 @@ from kafka_s3.engine.log.committed import (
     CommittedFile,
     committed_files,
     complete_through,
+    end_of_merges,
     entries_between,
     entry_at,
     last_committed_by,
@@ -606,7 +607,7 @@ class CommittedStream(DataSourceStreamReader):
         return self._begun
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
-        """Behind the last entry whose objects are visible, or so many entries further at most.
+        """Behind the last entry whose objects are visible, or so many entries further, and those whose objects were merged with theirs.
 
         Spark 4.2 says how far the stream has come, and its limit, which is none where all is wanted at once; Spark 4.0 says neither. A
         stream that begins now gets what is there as its first, empty batch: a start that dies before its first commit would otherwise
@@ -622,6 +623,8 @@ class CommittedStream(DataSourceStreamReader):
         end = self._end_behind(self._position)
         if self._most is not None and not (_LIMITS and isinstance(limit, _LIMITS.ReadAllAvailable)):
             end = min(end, self._position + self._most)
+            first, topic = self._position + 1, self._rows.wanted.topic
+            end = end_of_merges(self._known_log(), first, end, until=self._complete, topic=topic)
         if self._last is not None:
             end = max(min(end, self._last), self._position)
         if self._end is None or self._end["entry"] != end:

@@ -288,6 +288,22 @@ def without_originals(world: World) -> None:
     assert len(world.objects()) < before
 
 
+def test_stream_with_a_limit_of_entries_reads_whole_what_was_merged() -> None:
+    world, _ = compacted()
+    take(world, 8, 9)
+    for gone in (False, True):
+        stream = stream_of(world, maxEntriesPerTrigger=1)
+        offsets = [stream.initialOffset()]
+        while (end := stream.latestOffset(offsets[-1])) != offsets[-1]:
+            offsets.append(end)
+        batches = [batch(stream, *pair) for pair in pairwise(offsets)]
+        assert sorted(n for some in batches for n in some) == list(range(10))
+        assert sorted(max(batches, key=len)) == list(range(8))
+        assert len([some for some in batches if some]) == 2
+        if not gone:
+            without_originals(world)
+
+
 def test_records_of_rewritten_objects_are_read_once_before_and_after_the_originals_are_gone() -> None:
     world, last = compacted()
     early = stream_of(world)

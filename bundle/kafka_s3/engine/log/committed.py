@@ -159,6 +159,30 @@ def rewrites_behind(log: CommitLog, last: int) -> Iterator[CommitEntry]:
         yield from entries_between(log, last + 1, complete_through(log))
 
 
+def end_of_merges(log: CommitLog, first: int, last: int, *, until: int, topic: str) -> int:
+    """Return the last entry of a stretch that is extended until it holds whatever was merged with its objects as a whole.
+
+    What a rewrite merged can be read together only, once the originals are deleted. The log is complete `until` this entry. Raises
+    LogDamaged, StorageError.
+    """
+    if not log.state.rewritten or last >= until:
+        return last
+    spans: dict[str, tuple[int, int]] = {}
+    merges = list[tuple[int, int]]()
+    for entry in entries_between(log, first, until):
+        if entry.kind is not EntryKind.REWRITE:
+            spans.update({file.key: (entry.version, entry.version) for file in entry.files if file.topic == topic})
+        for swap in entry.swaps:
+            named = [spans[key] for key in swap.keys if key in spans]
+            if named:
+                merges.append((min(begin for begin, _ in named), max(end for _, end in named)))
+                spans[swap.by] = merges[-1]
+    for begin, end in sorted(merges):
+        if begin <= last:
+            last = max(last, end)
+    return last
+
+
 def _missing(log: CommitLog, first: int, last: int, way_out: str) -> str:
     which = (
         f"entry {log.paths.commit(first)} is"
