@@ -14,6 +14,7 @@ from kafka_s3.objects.format import Paused
 from kafka_s3.store.store import ObjectStore, begin_upload
 
 LARGE_PIECE: Final = 64 << 10
+PARTS_OF_A_SIZE: Final = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -60,12 +61,17 @@ class FileUpload:
 
     def add(self, data: Bytes) -> None:
         """Takes bytes, which nobody changes any more; sends every part that is full."""
-        while self._spilled_bytes + self._waiting_bytes + len(data) >= self.part_size:
-            room = self.part_size - self._spilled_bytes - self._waiting_bytes
+        while self._spilled_bytes + self._waiting_bytes + len(data) >= self._part_bytes:
+            room = self._part_bytes - self._spilled_bytes - self._waiting_bytes
             self._keep(memoryview(data)[:room])
             self._send()
             data = bytes(memoryview(data)[room:])  # a view would hold all of it
         self._keep(data)
+
+    @property
+    def _part_bytes(self) -> int:
+        """The size of the next part. S3 takes 10,000 parts: each thousand are twice as large as those before."""
+        return self.part_size << (len(self._etags) // PARTS_OF_A_SIZE)
 
     def _keep(self, data: Bytes) -> None:
         """Large pieces wait as they are, small ones are put behind each other."""

@@ -108,3 +108,13 @@ def test_uploads_share_a_file_on_local_disk_which_goes_with_the_last_of_them(tmp
     store.complete_upload(uploads[2].finish())
     assert store.objects == {"key-0": b"0-0;0-1;", "key-2": b"2-0;2-1;"}
     assert [*tmp_path.iterdir()] == []
+
+
+def test_parts_grow_so_that_an_object_has_no_more_than_s3_takes() -> None:
+    store = MemoryStore()
+    upload = FileUpload(store, "key", part_size=1)
+    upload.add(b"x" * 7_000)
+    sent = upload.finish()
+    assert len(sent.parts) == 3_000
+    store.complete_upload(sent)
+    assert store.objects["key"] == b"x" * 7_000
