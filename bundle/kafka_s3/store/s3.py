@@ -602,7 +602,7 @@ class S3Store:
 
     def put(self, key: str, data: Body) -> str:
         """Writes or overwrites an object; returns its ETag."""
-        return _etag(self._ask("put_object", self._state(key, data)).headers)
+        return self._etag("put_object", key, self._ask("put_object", self._state(key, data)).headers)
 
     def put_new(self, key: str, data: bytes) -> str:
         """Writes an object that must not exist yet; returns its ETag. Raises PreconditionFailed, also after its own lost answer.
@@ -631,14 +631,16 @@ class S3Store:
             headers = self._ask("head_object", S3Request(key, headers=self._customer_key)).headers
         except ObjectMissing:
             return None
+        etag = self._etag("head_object", key, headers)
         modified_ms = int(parsedate_to_datetime(headers["Last-Modified"]).timestamp() * 1000)
-        return ObjectInfo(key, int(headers["Content-Length"]), _etag(headers), modified_ms)
+        return ObjectInfo(key, int(headers["Content-Length"]), etag, modified_ms)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Objects below `prefix` in ascending key order, beginning after `start_after`; a page of 1000 per request."""
         for page in self._pages("list_objects_v2", prefix, {"StartAfter": start_after} if start_after else {}):
             for item in page.get("Contents", ()):
-                yield ObjectInfo(item["Key"], item["Size"], _etag(item), int(item["LastModified"].timestamp() * 1000))
+                modified_ms = int(item["LastModified"].timestamp() * 1000)
+                yield ObjectInfo(item["Key"], item["Size"], _etag_or_blank(item), modified_ms)
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names directly below `prefix`, folders with a slash behind, in ascending order; 1000 per request."""
@@ -685,7 +687,7 @@ class S3Store:
         digest = digest_headers(data) if self.options.send_digest else {}
         query = f"partNumber={number}&{_upload(upload_id)}"
         asked = S3Request(key, query, self._customer_key | digest, data, relies_on_tls=True)
-        return _etag(self._ask("upload_part", asked).headers)
+        return self._etag("upload_part", key, self._ask("upload_part", asked).headers)
 
     def complete_upload(self, upload: Upload) -> None:
         """Makes the object visible; settles lost answers by the object's token or ETag. Raises UploadMissing, as `store.ObjectStore` says.
@@ -760,10 +762,18 @@ class S3Store:
     def _put_new_once(self, key: str, data: bytes) -> str:
         asked = self._state(key, data, {"If-None-Match": "*"})
         try:
-            return _etag(self._patient.run(lambda: self._ask_once("put_object", asked)).headers)
+            answer = self._patient.run(lambda: self._ask_once("put_object", asked))
         except PreconditionFailed:
             self._refuses_overwriting = True
             raise
+        return self._etag("put_object", key, answer.headers)
+
+    def _etag(self, operation: str, key: str, answer: Mapping[str, Any]) -> str:
+        etag = _etag_or_blank(answer)
+        if not etag:
+            title = self._request(operation, key).title
+            raise StorageError(f"{title} was answered without an ETag: check what store.url names.")
+        return etag
 
     def _check_refusal(self, key: str, data: bytes) -> None:
         try:
@@ -869,7 +879,7 @@ def _is_of(upload: Upload, head: Mapping[str, str]) -> bool:
     Its ETag shows it, a digest over the parts' ETags (`etag_of`). Under SSE-KMS and SSE-C S3 documents no rule for ETags. There an object
     of as many parts and bytes counts, too, if neither it nor the upload has a token: earlier versions of kafka-s3 wrote none.
     """
-    etag = _etag(head)
+    etag = _etag_or_blank(head)
     try:
         same = etag == etag_of(upload.parts)
     except ValueError:
@@ -881,8 +891,8 @@ def _is_of(upload: Upload, head: Mapping[str, str]) -> bool:
     )
 
 
-def _etag(answer: Mapping[str, Any]) -> str:
-    return str(answer["ETag"]).strip('"')
+def _etag_or_blank(answer: Mapping[str, Any]) -> str:
+    return str(answer.get("ETag") or "").strip('"')
 
 
 def _upload(upload_id: str) -> str:

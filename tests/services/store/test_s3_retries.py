@@ -349,6 +349,15 @@ def test_service_without_conditional_deletions_is_asked_for_the_etag_first(s3: S
     assert s3.head("a") is None
 
 
+def test_answer_without_an_etag_is_a_refusal_that_says_so(s3: S3Store, relay) -> None:
+    upload_id = s3.create_upload("data")
+    relay.answer(200)
+    with pytest.raises(
+        StorageError, match=r"UploadPart on s3://.*/data was answered without an ETag: check .*store\.url"
+    ):
+        s3.upload_part("data", upload_id, 1, b"x")
+
+
 def test_a_part_for_an_upload_that_is_gone_says_so(s3: S3Store, relay) -> None:
     relay.answer(404, "NoSuchUpload", message="The specified upload does not exist.")
 
