@@ -15,7 +15,6 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.s3 import S3Store
 from kafka_s3_testing.faults import Fault, FaultyStore
 from kafka_s3_testing.services.memory import MemoryKafka, MemoryRecord
 from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3

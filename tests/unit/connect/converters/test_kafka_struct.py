@@ -10,8 +10,8 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3_testing.services.memory import MemoryRecord
 from kafka_s3.model.files import Reason
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 from tests.support.memory_world import rows as lines

@@ -16,7 +16,6 @@ from kafka_s3.model.files import Role
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3_testing.faults import Fault, Moment, raising
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectStore
 from kafka_s3_testing.faults import Fault, Moment, raising

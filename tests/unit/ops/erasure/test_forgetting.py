@@ -34,10 +34,10 @@ from kafka_s3.ops.explain.inquiry import explain
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.replay import make_replay, open_letters
 from kafka_s3.ops.restore.files import logged_files
-from kafka_s3_testing.faults import Fault, Moment
-from kafka_s3_testing.services.memory import MemoryRecord
 from kafka_s3.ops.rewrites import NotTaken
 from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3_testing.faults import Fault, Moment
+from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.configurations import BLOCK_GZIP, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import MemoryCluster, audited
