@@ -142,8 +142,8 @@ def _sampled(head: bytes, facts: LoggedObject) -> TableColumns:
         raise NoTable(f"{facts.key} does not hold JSON lines: {error}. Was the object written over?") from error
     if not rows:
         raise NoTable(f"The first record of {facts.key} is longer than {HEAD_BYTES} bytes: its columns are not known.")
-    found = shallow_columns(infer_table(rows).schema)
-    return file_columns(pa.schema([pa.field(one.name, final_type(one.type)) for one in found]))
+    columns = shallow_columns(infer_table(rows).schema)
+    return file_columns(pa.schema([pa.field(one.name, final_type(one.type)) for one in columns]))
 
 
 def _json_type(schema: ConnectSchema, decimals: str) -> pa.DataType:
