@@ -105,17 +105,17 @@ def object_schema(store: ObjectStore, part: StoredObject) -> pa.Schema:
                 found = _avro_schema(AvroContainer(pieces_of(store, part)).schema)
             case "json":
                 rows = _json_rows(byte_rows(pieces_of(store, part), part.key, "json", separator=b"", framing=Lines()))
-                found = infer_columns(list(islice(rows, SAMPLED_ROWS)))
+                found = infer_table(list(islice(rows, SAMPLED_ROWS))).schema
             case _:
                 found = pa.schema([(VALUE, pa.binary())])
     except (*DAMAGE, SchemaError) as error:
         raise _unreadable(part, error) from error
-    return pa.schema([pa.field(one.name, map_leaves(one.type, _plain_leaf)) for one in found])
+    return pa.schema([pa.field(one.name, map_leaves(one.type, _plain_leaf)) for one in shallow_columns(found)])
 
 
-def infer_columns(rows: list[Any]) -> pa.Schema:
-    """Return the columns of JSON documents. What is nested more than MOST_LEVELS deep is a column of JSON text."""
-    return pa.schema([pa.field(one.name, _shallow(one.type, MOST_LEVELS)) for one in infer_table(rows).schema])
+def shallow_columns(schema: pa.Schema) -> pa.Schema:
+    """Return the columns with JSON text in place of what is nested more than MOST_LEVELS deep."""
+    return pa.schema([pa.field(one.name, _shallow(one.type, MOST_LEVELS)) for one in schema])
 
 
 def _shallow(kind: pa.DataType, levels: int) -> pa.DataType:
@@ -125,6 +125,10 @@ def _shallow(kind: pa.DataType, levels: int) -> pa.DataType:
         return pa.string()
     if pa.types.is_list(kind):
         return pa.list_(_shallow(kind.value_type, levels - 1))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _shallow(kind.item_type, levels - 1))
+    if not pa.types.is_struct(kind):
+        return kind
     return pa.struct([one.with_type(_shallow(one.type, levels - 1)) for one in kind])
 
 
@@ -273,9 +277,22 @@ def _shaped(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
         if not pa.types.is_nested(kind) or type(array.type) is not type(kind):
             raise Unfit(f"column {name} is {array.type}, which {kind} does not hold: {error}") from error
     try:  # structs with other members: a missing one is null
-        return pa.array(array.to_pylist(), kind)
+        return pa.array([_with_texts(value, kind) for value in array.to_pylist()], kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
         raise Unfit(f"column {name} is {array.type}, which {kind} does not hold: {error}") from error
+
+
+def _with_texts(value: Any, kind: pa.DataType) -> Any:
+    """Return the value with JSON text for what is nested in place of a text."""
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        return {one.name: _with_texts(value[one.name], one.type) for one in kind if one.name in value}
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return [_with_texts(item, kind.value_type) for item in value]
+    if isinstance(value, list) and pa.types.is_map(kind):
+        return [(name, _with_texts(item, kind.item_type)) for name, item in value]
+    if isinstance(value, dict | list) and pa.types.is_string(kind):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return value
 
 
 def _refuse_others(found: pa.DataType, wanted: pa.DataType, path: str) -> None:

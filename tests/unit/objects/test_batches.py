@@ -208,3 +208,27 @@ def test_large_text_comes_in_batches_of_bounded_bytes(monkeypatch: pytest.Monkey
         )
     )
     assert list(sizes) == [10] * 9 + [5]
+
+
+def deep_fields(levels: int) -> list[dict[str, Any]]:
+    kind: Any = "long"
+    for level in range(levels):
+        kind = {"type": "record", "name": f"L{level}", "fields": [{"name": "a", "type": kind}]}
+    return [{"name": "a", "type": kind}]
+
+
+@pytest.mark.parametrize("form", MAKERS)
+def test_what_is_nested_deeper_than_spark_can_be_sent_is_json_text(form: str) -> None:
+    row: Any = {"a": 1}
+    for _ in range(70):
+        row = {"a": row}
+    content = avro_object([row], deep_fields(70)) if form == "avro" else MAKERS[form]([row])
+    schema = object_schema(*stored(content, form))
+    (batch,) = record_batches(*stored(content, form), Columns(schema), records=1, form=Bytes(b"\n", Lines()))
+    with pa.ipc.new_stream(pa.BufferOutputStream(), batch.schema) as writer:
+        writer.write_batch(batch)
+    found = batch.to_pylist()[0]
+    while isinstance(found, dict):
+        found = found["a"]
+    assert json.loads(found)["a"]
+    assert found.count("a") == 70 - batches.MOST_LEVELS

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafka_s3.connect.schemas.arrow import arrow_field, final_type
+from kafka_s3.connect.schemas.arrow import arrow_field, final_type, infer_table
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
@@ -29,7 +29,7 @@ from kafka_s3.followers.ddl.table import (
 from kafka_s3.followers.delta.planner import read_footer
 from kafka_s3.model.deflate import GZIP
 from kafka_s3.model.files import Role
-from kafka_s3.objects.batches import infer_columns, parse_row
+from kafka_s3.objects.batches import parse_row, shallow_columns
 from kafka_s3.store.store import ObjectStore
 
 HEAD_BYTES: Final = 1 << 20
@@ -145,7 +145,8 @@ def _sampled(head: bytes, facts: LoggedObject) -> TableColumns:
         raise NoTable(f"{facts.key} does not hold JSON lines: {error}. Was the object written over?") from error
     if not rows:
         raise NoTable(f"The first record of {facts.key} is longer than {HEAD_BYTES} bytes: its columns are not known.")
-    return file_columns(pa.schema([pa.field(one.name, final_type(one.type)) for one in infer_columns(rows)]))
+    columns = shallow_columns(infer_table(rows).schema)
+    return file_columns(pa.schema([pa.field(one.name, final_type(one.type)) for one in columns]))
 
 
 def _json_type(schema: ConnectSchema, decimals: str) -> pa.DataType:

@@ -85,8 +85,8 @@ class Subjects:
     def are_named_in(self, directory: str) -> bool:
         """Return whether a part of a directory, or its value in `name=value`, is a key or a text of theirs."""
         parts = (unquote(part.rpartition("=")[2]) for part in directory.split("/"))
-        texts: list[Container[object]] = [self._keys, *self._texts.values()]
-        return any(part in some for part in parts for some in texts)
+        names: list[Container[object]] = [self._keys, *self._texts.values()]
+        return any(part in texts for part in parts for texts in names)
 
     def has_value(self, value: Any) -> bool:
         """Whether the value of a record is of one of them."""
@@ -97,8 +97,8 @@ def _is_of_one(value: Any, index: Sequence[tuple[Path, Mapping[Comparable, set[i
     """Return whether some subject has a text of each field: in time for the record's length, whatever it holds."""
     left: set[int] | None = None
     for path, numbers in index:
-        own = set[int]().union(*(numbers.get(form, ()) for form in set(_comparables(value, path))))
-        left = own if left is None else left & own
+        subjects = set[int]().union(*(numbers.get(form, ()) for form in set(_comparables(value, path))))
+        left = subjects if left is None else left & subjects
         if not left:
             return False
     return True
