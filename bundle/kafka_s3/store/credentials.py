@@ -280,6 +280,7 @@ def _careful(client: Any, *urls: str | None) -> Any:
 
 
 METHOD = "service-credential"
+NEEDED: Final = "service credentials need the package databricks-sdk: pip install 'kafka-s3[databricks]'"
 
 
 def service_credentials(name: str) -> Any:
@@ -304,6 +305,8 @@ def _from_the_workspace(name: str) -> dict[str, str]:
         from databricks.sdk import WorkspaceClient
 
         answer = WorkspaceClient().credentials.generate_temporary_service_credential(name)
+    except ImportError:
+        raise CredentialRetrievalError(provider=METHOD, error_msg=NEEDED) from None
     except Exception as error:  # of many kinds; its text may hold what was sent
         refused = f"the workspace gave no keys for the service credential {name} ({type(error).__name__})"
         reason = f"{refused}: check its name and the ACCESS right"

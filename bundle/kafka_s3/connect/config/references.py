@@ -41,6 +41,7 @@ PLACES: Final = frozenset({
     "topics.dir", "state.prefix",
 })  # fmt: skip
 """Keys that say where something is, and hold no secret: what they take from the environment is shown."""
+NEEDED: Final = "needs the package databricks-sdk: pip install 'kafka-s3[databricks]'."
 _REFERENCE = re.compile(r"\$\{([A-Za-z][A-Za-z0-9_-]*):([^}]*)\}")
 
 
@@ -141,7 +142,10 @@ def directory_source(environment: Mapping[str, str]) -> SecretSource:
 
 
 def workspace_source(environment: Mapping[str, str]) -> SecretSource:
-    """Secrets of the workspace; none outside of one. Raises what the workspace's client raises where it refuses."""
+    """Look up secrets in the workspace; return None outside of one.
+
+    The source raises Unresolvable when databricks-sdk is missing, and what the workspace's client raises when it refuses.
+    """
 
     @cache
     def client() -> WorkspaceClient:
@@ -152,7 +156,10 @@ def workspace_source(environment: Mapping[str, str]) -> SecretSource:
     def source(scope: str, key: str) -> str | None:
         if not any(environment.get(sign) for sign in SIGNS):
             return None
-        from databricks.sdk.errors import NotFound
+        try:
+            from databricks.sdk.errors import NotFound
+        except ImportError:
+            raise Unresolvable(f"looking up key {key} in scope {scope} {NEEDED}") from None
 
         try:
             value = client().secrets.get_secret(scope, key).value
@@ -196,6 +203,8 @@ def _from_sources(scope: str, key: str, *, sources: Sequence[SecretSource]) -> s
     for source in sources:
         try:
             found = source(scope, key)
+        except Unresolvable:
+            raise
         except Exception as error:
             # the error's own text may hold the secret or the request that asked for it
             raise Unresolvable(f"looking up key {key} in scope {scope} failed with {type(error).__name__}.") from None

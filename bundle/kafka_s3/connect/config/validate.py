@@ -39,6 +39,7 @@ from kafka_s3.connect.config.rules import (
     followers,
     is_time_partitioner,
     objects,
+    packages,
     problem,
     records,
     rotates_by_time,
@@ -55,6 +56,7 @@ PROBLEMS: Final = (
     *clients.PROBLEMS,
     *delivery.KEY_PROBLEMS,
     *followers.PROBLEMS,
+    *packages.PROBLEMS,
     *records.TRANSFORM_PROBLEMS,
     *clients.ADDRESS_PROBLEMS,
 )

@@ -15,7 +15,7 @@ from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.task.table_guard.columns import Mode, iceberg_columns
 from kafka_s3.followers.delta.follower import ChangeReporter, FollowingTables, ZeroCopy
 from kafka_s3.followers.delta.planner import TableLayout, TablePlanner
-from kafka_s3.model.errors import TableError, TableRefused
+from kafka_s3.model.errors import TableError
 from kafka_s3.model.text import Secret
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.bucket import store_options
@@ -181,12 +181,7 @@ def _opened(settings: Settings, kind: str, name: str, properties: dict[str, Any]
         client = aws_client("glue", options, endpoint)
         return GlueCatalog(name, client=client, **properties)
     if kind == "hive":
-        try:
-            from pyiceberg.catalog.hive import HiveCatalog
-        except ModuleNotFoundError as error:
-            raise TableRefused(
-                f"iceberg.catalog.type=hive needs {error.name}, which this environment lacks: pip install 'pyiceberg[hive]'"
-            ) from None
+        from pyiceberg.catalog.hive import HiveCatalog
 
         return HiveCatalog(name, **properties)
     from pyiceberg.catalog.rest import RestCatalog

@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from threading import Event, current_thread, main_thread
 from types import FrameType
 from typing import Final
@@ -22,7 +21,7 @@ from kafka_s3.engine.control.status import own_state
 from kafka_s3.engine.control.stored_settings import note_settings
 from kafka_s3.engine.loop.runner import UNATTENDED, run_available_now, run_continuously, waiting
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError, reason_of
+from kafka_s3.model.errors import EngineDied, SinkError, reason_of
 from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.metrics.exporters import send_otlp, serve_prometheus
@@ -181,16 +180,12 @@ class Metering:
 
 @contextmanager
 def metering(sinks: Sequence[Settings]) -> Iterator[Metering | None]:
-    """Gives the numbers of all sinks to whoever one of them names, while the body runs; None where none does.
+    """Send the numbers of all sinks to where one of them says while the body runs; yield None when none does.
 
-    Raises ConfigError where a package is missing, SinkError where the port is taken.
+    Raises SinkError when the port is taken.
     """
     ports = sorted({port for one in sinks if (port := one.number(PORT))})
     sends = any(one.flag(OTLP) for one in sinks)
-    if ports:
-        _check_package("prometheus_client", PORT, str(ports[0]), extra="metrics")
-    if sends:
-        _check_package("opentelemetry.exporter.otlp.proto.http", OTLP, "true", extra="otlp")
     if not ports and not sends:
         yield None
         return
@@ -201,14 +196,3 @@ def metering(sinks: Sequence[Settings]) -> Iterator[Metering | None]:
         if sends:
             stack.enter_context(send_otlp(found.samples))
         yield found
-
-
-def _check_package(module: str, key: str, value: str, *, extra: str) -> None:
-    """Raises ConfigError where it is not installed."""
-    try:
-        there = find_spec(module) is not None
-    except ModuleNotFoundError:  # a package above it is missing
-        there = False
-    if not there:
-        rule = f"needs {module}, which is not installed here."
-        raise ConfigError([Problem(key, value, rule, f"pip install 'kafka-s3[{extra}]'")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Final
 
 from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS, known_notifiers
@@ -45,21 +44,10 @@ def _tables_have_folders(settings: Settings) -> Iterator[Problem]:
             yield problem(key, rule, f"Leave it out, or set {enabled[0]}=false.")
 
 
-def _the_writer_is_installed(settings: Settings) -> Iterator[Problem]:
-    needed = settings.flag("delta.enable") and settings.text("delta.writer") == "delta-rs"
-    if needed and find_spec("deltalake") is None:
-        yield problem("delta.enable", "needs the package deltalake.", "pip install 'kafka-s3[delta]'")
-
-
 ICEBERG: Final = "iceberg.enable"
 CATALOG: Final = "iceberg.catalog."
 _ELSEWHERE: Final = re.compile(r"(uri|url|endpoint|impl|path|file|cert|key|profile-name)$")
 """How properties of catalogs end that name an address, a file or a class."""
-
-
-def _iceberg_is_installed(settings: Settings) -> Iterator[Problem]:
-    if settings.flag(ICEBERG) and find_spec("pyiceberg") is None:
-        yield problem(ICEBERG, "needs the package pyiceberg.", "pip install 'kafka-s3[iceberg]'")
 
 
 def _a_catalog_is_named(settings: Settings) -> Iterator[Problem]:
@@ -323,10 +311,8 @@ def _notifications_are_taken(settings: Settings) -> Iterator[Problem]:
 PROBLEMS: Final = (
     Rule((TABLE_NAME, "delta.enable", "delta.writer"), _spark_writes_to_names),
     Rule((TABLE_NAME, "delta.enable", "topics", "topics.regex"), _each_table_has_a_name),
-    Rule(("delta.enable", "delta.writer"), _the_writer_is_installed),
     Rule((*TABLES, "format.class"), _tables_are_made_of_parquet),
     Rule((*TABLES, "directory.delim", "file.delim"), _tables_have_folders),
-    Rule((ICEBERG,), _iceberg_is_installed),
     Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}uri"), _a_catalog_is_named),
     Rule((), _the_operator_names_locations),
     Rule((ICEBERG, f"{CATALOG}type", f"{CATALOG}warehouse"), _warehouse_is_in_s3),
