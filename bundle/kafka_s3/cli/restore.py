@@ -55,6 +55,9 @@ def restore(
             "--by-name", help="Find objects by their names, not by the log: those of a connector, or of another writer."
         ),
     ] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Write to a topic that holds records of others, after them.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     output: Output = OutputFormat.TABLE,
@@ -66,7 +69,7 @@ def restore(
     from kafka_s3.store.s3 import S3Store
 
     store, target, out, err = S3Store(store_options(settings)), target_of(settings), console(), console(stderr=True)
-    plan = plan_of(settings, store, target, to_topic=to_topic, selection=selection, by_name=by_name)
+    plan = plan_of(settings, store, target, to_topic=to_topic, selection=selection, by_name=by_name, append=append)
     people = output is OutputFormat.TABLE
     for note in plan.notes if people else ():
         show_line(out, ("note:", "yellow"), f" {note}")
@@ -95,11 +98,18 @@ def restore(
 
 def table(partitions: Sequence[PartitionRestore], *, title: str) -> Table:
     """Each source partition with its target and counts."""
-    names = ("files", "bytes", "records", "there already", "written")
+    names = ("files", "bytes", "records", "of others", "there already", "written")
     found = new_table(title, left=("source", "target"), right=names)
     for restored in partitions:
         row = restored.document()
-        counts = [row["files"], size_text(row["bytes"]), row["records"], row["already_there"], row["written"]]
+        counts = [
+            row["files"],
+            size_text(row["bytes"]),
+            row["records"],
+            restored.others and restored.others.count,
+            row["already_there"],
+            row["written"],
+        ]
         shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
         found.add_row(row["source"], row["target"], *shown)
     return found

@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from string import Template
 from typing import Any, Final, Protocol
 
@@ -51,6 +51,7 @@ OWN: Final = "kafka-s3-restore-"
 
 ISOLATION: Final = "isolation.level"
 LOOK_AGAIN_S: Final = 0.1
+SHOWN_PARTITIONS: Final = 5
 BROKERS_CHOICE: Final = -1
 """The number of replicas that leaves it to the brokers (default.replication.factor)."""
 
@@ -70,6 +71,18 @@ class RestoreState:
     id: str
     count: int
     last: Position
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRecords:
+    """Records of a target topic-partition that this restore did not write: how many, and the first and last of their offsets."""
+
+    count: int = 0
+    first: int | None = None
+    last: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.count:,} records (offsets {self.first} to {self.last})"
 
 
 def origin_mark(restore: str, file: StoredFile, row: int) -> str:
@@ -100,20 +113,27 @@ def marked_position(mark: str, files: PlannedFiles) -> Position | None:
     return None
 
 
-def check_unmarked(kafka: KafkaRecords, target: TopicPartition, files: PlannedFiles) -> None:
-    """Raises ConfigError where the target has marks of these files, though no progress of a restore is known; KafkaUnavailable where no
-    broker leads the target.
+def other_records(kafka: KafkaRecords, target: TopicPartition, files: PlannedFiles) -> OtherRecords:
+    """Count the records of a target for which no progress of a restore is known.
+
+    Raises ConfigError when some are marked as records of these files, KafkaUnavailable when no broker leads the target.
     """
     starts, heads = kafka.starts([target]), kafka.heads([target])
     if target not in starts or target not in heads:
         raise KafkaUnavailable(f"No broker answers for {target} (no leader, or deleted). Call again when one does.")
+    records = OtherRecords()
     for batch in kafka.batches(target, starts[target], until=heads[target]):
+        offsets = batch.column("offset")
+        if len(offsets):
+            first = offsets[0].as_py() if records.first is None else records.first
+            records = OtherRecords(records.count + len(offsets), first, offsets[-1].as_py())
         for headers in batch.column("headers"):
             if _marked(headers.as_py() or (), files):
                 marked = f"has records that are marked ({ORIGIN}) as those to be restored"
                 why = "that was forgotten (offsets.retention.minutes), or another producer wrote them"
                 rule = f"{marked}, but Kafka knows of no progress of it: {why}."
                 raise ConfigError([Problem("--to-topic", target.topic, rule, "Choose another topic.")])
+    return records
 
 
 def _marked(headers: Sequence[dict[str, object]], files: PlannedFiles) -> bool:
@@ -178,15 +198,17 @@ class KafkaTarget(PlainReader):
 
 @dataclass(frozen=True, slots=True)
 class PartitionRestore:
-    """What is to come back of one source partition, to which target, and from where on: `state` is what earlier runs have written.
+    """What is to come back of one source partition, to which target, and from where on.
 
-    `records` are those of the log in all, None where only names are known.
+    `before` is what the target holds: how far earlier runs of this restore came, or records of others, after which it writes only if it
+    `appends`. `records` are those of the log in all, None where only names are known.
     """
 
     source: TopicPartition
     target: TopicPartition
     files: PlannedFiles
-    state: RestoreState | None = None
+    appends: bool = False
+    before: RestoreState | OtherRecords = OtherRecords()
     written: int = 0
 
     @property
@@ -202,7 +224,12 @@ class PartitionRestore:
     @property
     def already_there(self) -> int:
         """How many of them earlier runs have written."""
-        return 0 if self.state is None else self.state.count
+        return self.before.count if isinstance(self.before, RestoreState) else 0
+
+    @property
+    def others(self) -> OtherRecords | None:
+        """The records of others that were there when the restore began; None when it goes on, which does not count them again."""
+        return self.before if isinstance(self.before, OtherRecords) else None
 
     def document(self) -> dict[str, Any]:
         """For programs; bytes are those of the objects."""
@@ -210,16 +237,19 @@ class PartitionRestore:
             "source": str(self.source), "target": str(self.target), "files": len(self.files), "records": self.records,
             "bytes": self.files.size,
             "first_offset": self.files[0].first_offset, "already_there": self.already_there, "written": self.written,
+            "other_records": asdict(self.others) if self.others else None,
         }  # fmt: skip
 
 
-def partitions_to(files: Mapping[TopicPartition, PlannedFiles], to_topic: str) -> list[PartitionRestore]:
-    """Each source partition with its target. Raises ConfigError where two topics would be mixed, or the name is not Kafka's."""
+def partitions_to(
+    files: Mapping[TopicPartition, PlannedFiles], to_topic: str, *, append: bool
+) -> list[PartitionRestore]:
+    """Return each source partition with its target. Raises ConfigError when two topics would be mixed."""
     topics = {tp.topic for tp in files}
     found = []
     for tp, own in files.items():
         name = Template(to_topic).safe_substitute(topic=tp.topic)
-        found.append(PartitionRestore(tp, TopicPartition(name, tp.partition), own))
+        found.append(PartitionRestore(tp, TopicPartition(name, tp.partition), own, append))
     if len({partition.target.topic for partition in found}) < len(topics):
         names = ", ".join(sorted(topics))
         remedy = "Write ${topic} into it, or choose one with --topic."
@@ -228,7 +258,10 @@ def partitions_to(files: Mapping[TopicPartition, PlannedFiles], to_topic: str) -
 
 
 def with_states(planned: Sequence[PartitionRestore], target: TargetCluster) -> list[PartitionRestore]:
-    """The partitions with how far earlier runs came. Raises ConfigError where a target has too few partitions."""
+    """Return the partitions with what their targets hold.
+
+    Raises ConfigError when a target has too few partitions, or holds records of others after which nothing is to be written.
+    """
     topics = target.describe(sorted({partition.target.topic for partition in planned}))
     found = []
     for partition in planned:
@@ -239,8 +272,21 @@ def with_states(planned: Sequence[PartitionRestore], target: TargetCluster) -> l
         if partition.target.partition not in topic.partitions:
             rule = f"has {len(topic.partitions)} partitions, and {partition.source} needs partition {partition.target.partition}."
             raise ConfigError([Problem("--to-topic", topic.name, rule, "Add partitions, or choose another topic.")])
-        found.append(replace(partition, state=_earlier_state(target, partition, topic.id)))
+        found.append(replace(partition, before=_look_at_target(target, partition, topic.id)))
+    check_others(found)
     return found
+
+
+def check_others(planned: Iterable[PartitionRestore]) -> None:
+    """Raises ConfigError when targets hold records of others, and the restore is not to append to them."""
+    refused = [one for one in planned if one.others and one.others.count and not one.appends]
+    if not refused:
+        return
+    shown = ", ".join(f"{partition.target} has {partition.others}" for partition in refused[:SHOWN_PARTITIONS])
+    more = f", and {len(refused) - SHOWN_PARTITIONS:,} more partitions" if len(refused) > SHOWN_PARTITIONS else ""
+    rule = f"holds records that this restore did not write: {shown}{more}."
+    remedy = "Choose another topic, or write after them with --append."
+    raise ConfigError([Problem("--to-topic", refused[0].target.topic, rule, remedy)])
 
 
 def restore(
@@ -267,16 +313,15 @@ def restore(
     return done
 
 
-def _earlier_state(target: TargetCluster, partition: PartitionRestore, topic_id: str) -> RestoreState | None:
-    """What earlier runs have written of a partition; None where that is nothing, or was to a topic that was deleted since.
+def _look_at_target(target: TargetCluster, partition: PartitionRestore, topic_id: str) -> RestoreState | OtherRecords:
+    """Return how far earlier runs came, or, when none has written to this topic (or it was deleted since), which records it holds.
 
-    Raises ConfigError where they began elsewhere, or their last record is not among these files: then it is not the work of this call.
+    Raises ConfigError when they began elsewhere, or their last record is not among these files: then it is not the work of this call.
     """
     files, progress = partition.files, target.progress(partition.group, partition.target)
     there, first, last = [*(progress.note.split(" ") if progress else ()), "", "", ""][:3]
     if progress is None or there != topic_id:
-        check_unmarked(target, partition.target, files)
-        return None
+        return other_records(target, partition.target, files)
     restore_id, position = first.partition("/")[0], marked_position(last, files)
     if first != origin_mark(restore_id, files[0], files[0].skip) or position is None:
         begin = "/".join(first.split("/")[1:4])
@@ -292,8 +337,11 @@ def _restored(
     written = 0
     with target.sending(partition.target, partition.group) as send:
         # looked up again: what an earlier run had on its way may have come since the plan was made, and nothing comes any more
-        partition = replace(partition, state=_earlier_state(target, partition, topic_id))
-        state = partition.state or RestoreState(secrets.token_hex(8), 0, Position(0, -1))
+        partition = replace(partition, before=_look_at_target(target, partition, topic_id))
+        check_others([partition])
+        state = partition.before
+        if isinstance(state, OtherRecords):
+            state = RestoreState(secrets.token_hex(8), 0, Position(0, -1))
         for file, row, message in _messages(partition, state.last, store, reading):
             written += 1
             mark = origin_mark(state.id, file, row)
@@ -427,8 +475,12 @@ def plan_of(
     to_topic: str,
     selection: RestoreSelection,
     by_name: bool,
+    append: bool,
 ) -> RestorePlan:
-    """The plan of a restore. Raises ConfigError where nothing is there to be restored, or the target does not fit."""
+    """Plan a restore. Raises ConfigError when nothing is there to be restored, or the target does not fit.
+
+    With `append` it writes after the records that others wrote to the target.
+    """
     letters: Mapping[TopicPartition, int] = {}
     if by_name:
         found = _by_name(settings, store, selection)
@@ -439,7 +491,7 @@ def plan_of(
         remedy = "Name topics that it has." if by_name else "For objects of another writer take --by-name."
         raise ConfigError([Problem("sink", settings.name, "has no such objects.", remedy)])
     chosen, statistics, whole = _chosen(found, filter(selection.wants, partitions), selection)
-    planned = partitions_to(chosen, to_topic)
+    planned = with_states(partitions_to(chosen, to_topic, append=append), target)
     notes = losses(settings, statistics)
     if whole:
         over = f"{whole:,} objects reach over the ends of the range and come back whole"
@@ -449,7 +501,9 @@ def plan_of(
     notes += [f"{number:,} dead letters of {tp} {way}." for tp, number in left]
     own = {one.target.topic for one in planned if _consumes(settings, one.target.topic)}
     notes += [f"The sink consumes {name}: it will write these records to objects once more." for name in sorted(own)]
-    return RestorePlan(tuple(with_states(planned, target)), tuple(notes))
+    others = [partition for partition in planned if partition.others and partition.others.count]
+    notes += [f"{one.target} has {one.others} of others: the restored ones come after them." for one in others]
+    return RestorePlan(tuple(planned), tuple(notes))
 
 
 def _chosen(

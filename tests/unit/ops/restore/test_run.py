@@ -53,9 +53,17 @@ def numbered(count: int, **config: Any) -> World:
 
 
 def planned(
-    world: World, target: MemoryTarget, selection: RestoreSelection = ALL, *, by_name: bool = False, to: str = "back"
+    world: World,
+    target: MemoryTarget,
+    selection: RestoreSelection = ALL,
+    *,
+    by_name: bool = False,
+    append: bool = False,
+    to: str = "back",
 ) -> RestorePlan:
-    return plan_of(world.settings, world.store, target, to_topic=to, selection=selection, by_name=by_name)
+    return plan_of(
+        world.settings, world.store, target, to_topic=to, selection=selection, by_name=by_name, append=append
+    )
 
 
 def restored(
@@ -210,6 +218,79 @@ def test_forged_marks_neither_make_a_topic_whole_nor_move_a_restore() -> None:
     assert [value for value in values(target) if value != b"stranger"] == [b'{"n":%d}' % n for n in range(7)]
 
 
+def add_strangers(target: MemoryTarget, count: int, *, partition: int = 0) -> None:
+    with target.sending(TopicPartition("back", partition), "others") as send:
+        for _ in range(count):
+            send("back", Message(None, b"stranger", (), None), partition=partition)
+
+
+def test_a_topic_that_holds_records_of_others_is_refused_unless_it_is_appended_to() -> None:
+    world = numbered(7)
+    target = MemoryTarget(world.kafka)
+    target.create_topic("back", partitions=1)
+    add_strangers(target, 3)
+
+    with pytest.raises(ConfigError) as refused:
+        planned(world, target)
+    [problem] = refused.value.problems
+    assert (problem.key, problem.value) == ("--to-topic", "back")
+    assert "back-0 has 3 records (offsets 0 to 2)" in problem.rule
+    assert "--append" in problem.remedy
+    assert values(target) == [b"stranger"] * 3
+
+    assert "back-0 has 3 records (offsets 0 to 2) of others" in " ".join(planned(world, target, append=True).notes)
+    (done,) = restored(world, target, append=True)
+    assert values(target) == [b"stranger"] * 3 + [b'{"n":%d}' % n for n in range(7)]
+    assert done.document()["other_records"] == {"count": 3, "first": 0, "last": 2}
+
+
+def test_records_of_others_that_come_after_the_plan_are_refused_too() -> None:
+    world = numbered(7)
+    target = MemoryTarget(world.kafka)
+    plan = planned(world, target)
+    target.create_topic("back", partitions=1)
+    add_strangers(target, 1)
+    with pytest.raises(ConfigError, match="--append"):
+        restore(
+            plan.partitions, store=world.store, reading=reading_of(world.settings), target=target, notify=lambda _: None
+        )
+    assert values(target) == [b"stranger"]
+
+
+@pytest.mark.parametrize("lives", range(1, 7))
+def test_a_restore_that_goes_on_after_a_crash_needs_no_flag_whatever_it_appended_to(lives: int) -> None:
+    world = numbered(7)
+    target = MemoryTarget(world.kafka, lives)
+    target.create_topic("back", partitions=1)
+    target.lives = None
+    add_strangers(target, 2)
+    target.lives = lives
+    with pytest.raises(Died):
+        restored(world, target, append=True)
+    target.lives = None
+    restored(world, target)
+    assert values(target) == [b"stranger"] * 2 + [b'{"n":%d}' % n for n in range(7)]
+
+
+def test_all_partitions_with_records_of_others_are_reported_together() -> None:
+    places = [TopicPartition("orders", number) for number in range(7)]
+    world = World({"flush.size": "1"}, topics=tuple(places))
+    for tp in places:
+        world.add([0], tp=tp)
+    world.start()
+    world.sink.poll()
+    world.sink.drain()
+    target = MemoryTarget(world.kafka)
+    target.create_topic("back", partitions=7)
+    for number in range(7):
+        add_strangers(target, number, partition=number)
+    with pytest.raises(ConfigError) as refused:
+        planned(world, target)
+    [problem] = refused.value.problems
+    assert "back-1 has 1 records (offsets 0 to 0), back-2 has 2 records" in problem.rule
+    assert "and 1 more partitions" in problem.rule
+
+
 def test_marks_without_a_progress_that_kafka_knows_are_refused() -> None:
     world = numbered(7)
     target = MemoryTarget(world.kafka)
@@ -314,7 +395,8 @@ def test_dead_letters_overlapping_directories_and_the_sinks_own_topic_are_report
     notes = " ".join(planned(world, MemoryTarget(world.kafka), to="orders-back").notes)
     assert "1 dead letters of orders-0 are in no object" in notes
     assert "order holds within a directory" in notes
-    assert "The sink consumes orders" in " ".join(planned(world, MemoryTarget(world.kafka), to="orders").notes)
+    own = planned(world, MemoryTarget(world.kafka), to="orders", append=True)
+    assert "The sink consumes orders" in " ".join(own.notes)
 
 
 def test_topics_are_not_mixed_and_partitions_have_to_be_there() -> None:
