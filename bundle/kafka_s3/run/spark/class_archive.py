@@ -23,21 +23,26 @@ QUICK: Final = "-XX:TieredStopAtLevel=1"
 
 
 class Duty(StrEnum):
-    """What a local session is for: to hand out numbers to tasks that read for themselves, or for whatever Spark's SQL can do."""
+    """What a local session is for: to hand out numbers to tasks that read for themselves, for whatever Spark's SQL can do, or for that
+    and Delta tables with names in a catalog.
+    """
 
     NUMBERS = "numbers"
     QUERIES = "queries"
+    TABLES = "tables"
 
 
 SESSION: Final = "kafka_s3.run.spark.session"
 
 
 NAMES: Final = {Duty.NUMBERS: "Spark-core", Duty.QUERIES: "Spark"}
+"""The archives. Sessions for tables take the second: Delta's classes come from jars that no archive covers."""
 
 
 def spark_classes(duty: Duty = Duty.QUERIES) -> ClassArchive:
     """The archive for the installed pyspark. Raises LocalServiceError where there is none."""
-    return ClassArchive(NAMES[duty], pyspark_jars(), partial(_write, duty))
+    archived = Duty.QUERIES if duty is Duty.TABLES else duty
+    return ClassArchive(NAMES[archived], pyspark_jars(), partial(_write, archived))
 
 
 def joined(options: Iterable[str]) -> str:
@@ -50,5 +55,5 @@ def _write(duty: Duty, options: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    for one in Duty:
+    for one in NAMES:
         spark_classes(one).options(find_java())

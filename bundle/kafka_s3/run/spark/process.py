@@ -268,7 +268,7 @@ class Process:
 
     def _session_for(self, settings: Settings) -> SparkSession | SessionTurns:
         """The session, which has started. Whoever names tables in it or keeps them there has it for good."""
-        if is_given() or duty_of(settings) is Duty.QUERIES:
+        if is_given() or duty_of(settings) is not Duty.NUMBERS:
             return self.session.for_sink(settings.name)
         turns = self.session.turns_of(settings.name)
         with turns.used():

@@ -4,14 +4,16 @@ On Databricks and under spark-submit a session exists and the connector is part 
 The JVM of a local session and its Python workers write to a pipe in place of standard error: their lines become lines of our log, without
 those that say nothing.
 
-A local session is for one of two duties. Where tasks read for themselves, Spark hands out numbers: that needs neither its SQL nor a large
-heap, and a session that is used for nothing else never loads them.
+A local session is for one of three duties. Where tasks read for themselves, Spark hands out numbers: that needs neither its SQL nor a large
+heap, and a session that is used for nothing else never loads them. A session that keeps or names tables loads Delta, and has Hive's catalog,
+which outlives it: Derby's files in the working folder, or the metastore of a hive-site.xml in SPARK_CONF_DIR.
 
 python -m kafka_s3.run.spark.session DUTY OPTIONS     (writes an archive of Spark's classes: `class_archive`)
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
@@ -28,6 +30,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kafka_s3.model.process import run_in_thread, start_daemon
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.spark.class_archive import Duty, joined, spark_classes
 from kafka_s3.run.spark.daemon import REGISTRY, WORKERS_FOR
 from kafka_s3.run.spark.unneeded import leave_testing_bare, release_code
@@ -94,6 +97,10 @@ DELTA: Final = {
     JAVA_OPTIONS: "-Duser.timezone=UTC",
 }
 """VACUUM lists a table's folder with as many tasks as partitions may be discovered by: 10,000 unless set, for a table of one file too."""
+CATALOG: Final = "spark.sql.catalogImplementation"
+DERBY: Final = "metastore_db"
+DERBY_LOCK: Final = "dbex.lck"
+"""The file of a Derby database that is locked by the process that has it open."""
 ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 COLLECTOR: Final = "-XX:+UseParallelGC"
 SMALL_COLLECTOR: Final = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
@@ -119,24 +126,32 @@ OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIO
 
 
 def duty_of(settings: Settings) -> Duty:
-    """What a sink's session is for: queries where Spark reads its records, or keeps or names tables for it."""
-    keeps_state = settings.flag("state.enable") and settings.text("state.run.on") == "sink"
-    names_tables = settings.flag("delta.enable") and bool(settings.text("delta.table.name"))
+    """Return what a sink's session is for: tables if it keeps or names some, queries if Spark reads the records."""
     by_spark = settings.text("kafka.reader") == "spark" or settings.text("tasks.run.on") == "driver"
-    return Duty.QUERIES if keeps_state or names_tables or by_spark else Duty.NUMBERS
+    needs = {Duty.QUERIES if by_spark else Duty.NUMBERS}
+    if settings.flag("delta.enable") and settings.text("delta.table.name"):
+        needs.add(Duty.TABLES)
+    if settings.flag("state.enable") and settings.text("state.run.on") == "sink":
+        needs.add(duty_of_states(settings))
+    return max(needs, key=list(Duty).index)
+
+
+def duty_of_states(settings: Settings) -> Duty:
+    """Return what the session is for that keeps a sink's state tables. Iceberg's need a catalog that the user configures."""
+    return Duty.TABLES if settings.text("state.table.format") == "delta" else Duty.QUERIES
 
 
 def for_workers(sinks: Sequence[Settings]) -> Mapping[str, str]:
     """The setting that keeps the workers of a session for numbers from loading what none of these sinks needs."""
-    if duty_of_all(sinks) is Duty.QUERIES:
+    if duty_of_all(sinks) is not Duty.NUMBERS:
         return EMPTY
     urls = [one.given(f"{converter}.schema.registry.url") for one in sinks for converter in CONVERTERS]
     return {f"spark.executorEnv.{WORKERS_FOR}": REGISTRY if any(urls) else "records"}
 
 
 def duty_of_all(sinks: Sequence[Settings]) -> Duty:
-    """What the session is for that several sinks share."""
-    return Duty.NUMBERS if all(duty_of(one) is Duty.NUMBERS for one in sinks) else Duty.QUERIES
+    """Return what the session is for that several sinks share."""
+    return max(map(duty_of, sinks), key=list(Duty).index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +197,7 @@ def begun_jvm(*, name: str, cores: str = "*", duty: Duty = Duty.QUERIES) -> Iter
 
     leave_testing_bare()
     release_code()
-    jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores, duty)) if _made_before(duty) else None)
+    jvm = run_in_thread(lambda: _launched(_local_settings(name, cores, duty)) if _made_before(duty) else None)
     try:
         yield jvm
     finally:
@@ -247,22 +262,53 @@ def local_session(
     more: Mapping[str, str] = EMPTY,
     jvm: Future[JavaGateway | None] | None = None,
 ) -> SparkSession:
-    """A new local session; finds Java, fetches the connector once."""
-    return _started({**_kafka_settings(name, cores, duty), **more}, jvm, duty)
+    """Start a local session: find Java, and fetch the jars of its duty once.
+
+    Raises LocalServiceError, also when another process has the catalog open that a session for tables would open.
+    """
+    if duty is Duty.TABLES:
+        check_catalog(Path(), os.environ)
+    return _started({**_local_settings(name, cores, duty), **more}, jvm, duty)
 
 
-def _kafka_settings(name: str, cores: str, duty: Duty) -> dict[str, str]:
-    from kafka_s3.run.java.jars import spark_kafka_jars
+def _local_settings(name: str, cores: str, duty: Duty) -> dict[str, str]:
+    from kafka_s3.run.java.jars import spark_kafka_and_delta_jars, spark_kafka_jars
 
+    if duty is Duty.TABLES:
+        more = {**DELTA, CATALOG: "hive", JAVA_OPTIONS: f"{DELTA[JAVA_OPTIONS]} {_archive(duty)}"}
+        return _settings(name, cores, more, spark_kafka_and_delta_jars, duty)
     return _settings(name, cores, {JAVA_OPTIONS: _archive(duty)}, spark_kafka_jars, duty)
 
 
-def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
-    """A new local session that also reads and writes Delta tables, with its own tables in a folder: for tests, small and quick."""
-    from kafka_s3.run.java.jars import spark_kafka_and_delta_jars
+def check_catalog(folder: Path, environment: Mapping[str, str]) -> None:
+    """Raises LocalServiceError when the catalog of a local session cannot be opened in this folder, unless SPARK_CONF_DIR may name another.
 
-    more = {**DELTA, "spark.sql.warehouse.dir": str(warehouse), JAVA_OPTIONS: f"{DELTA[JAVA_OPTIONS]} {_archive()}"}
-    return _started(_settings(name, cores, more, spark_kafka_and_delta_jars))
+    Spark itself would say so by some hundred lines.
+    """
+    if "SPARK_CONF_DIR" in environment:
+        return
+    where = folder.resolve()
+    if not os.access(where, os.W_OK):
+        raise LocalServiceError(
+            f"A local Spark keeps tables in its working folder, and {where} cannot be written to. Start it in another folder, or name a "
+            "metastore by a hive-site.xml in SPARK_CONF_DIR."
+        )
+    try:
+        with (where / DERBY / DERBY_LOCK).open("r+b") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError:
+        raise LocalServiceError(
+            f"Another process keeps tables in {where} ({DERBY}), and only one at a time can. Wait until it has ended, or name a metastore "
+            "for several processes by a hive-site.xml in SPARK_CONF_DIR."
+        ) from None
+
+
+def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
+    """Start a local session for tables that lie in a folder, and whose catalog ends with it: for tests and the demo, small and quick."""
+    settings = _local_settings(name, cores, Duty.TABLES)
+    return _started({**settings, CATALOG: "in-memory", "spark.sql.warehouse.dir": str(warehouse)})
 
 
 def _archive(duty: Duty = Duty.QUERIES) -> str:

@@ -22,6 +22,7 @@ from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.followers.state import Transaction
 from kafka_s3.model.errors import TableRefused
 from kafka_s3.run.spark.frames import session_settings
+from kafka_s3.run.spark.session import is_given
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTable
@@ -125,8 +126,16 @@ def open_state_table(spark: SparkSession, name: TableName, expected: TableFormat
     )
 
 
+def create_schema(spark: SparkSession, name: TableName) -> None:
+    """Create the schema of a table when it is missing and the session is a local one. Elsewhere administrators create them."""
+    schema = TableName(name.parts[:-1])
+    if not is_given() and not spark.catalog.databaseExists(schema.sql):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema.sql}")
+
+
 def create_state_table(spark: SparkSession, name: TableName, frame: DataFrame, kind: TableFormat, *, note: str) -> None:
-    """Makes the table of these rows. Raises where there is one."""
+    """Create the table of these rows. Raises when there is one."""
+    create_schema(spark, name)
     if kind is TableFormat.DELTA:
         making = frame.write.format("delta").options(**MERGE_ON_READ, userMetadata=note)
         making.mode("errorifexists").saveAsTable(name.sql)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.spark.class_archive import Duty
 from kafka_s3.run.spark.daemon import REGISTRY, WORKERS_FOR
 from kafka_s3.run.spark.session import (
@@ -14,6 +18,7 @@ from kafka_s3.run.spark.session import (
     SMALL_COLLECTOR,
     SMALL_COMPILER,
     SMALL_HEAP,
+    check_catalog,
     duty_of_all,
     for_workers,
     java_options,
@@ -63,14 +68,29 @@ def test_a_jvm_that_only_hands_out_numbers_is_a_small_one() -> None:
         ({"kafka.reader": "spark"}, Duty.QUERIES),
         ({"tasks.run.on": "driver"}, Duty.QUERIES),
         ({**PARQUET, "delta.enable": "true"}, Duty.NUMBERS),
-        ({**PARQUET, "delta.enable": "true", "delta.table.name": "main.raw.orders"}, Duty.QUERIES),
-        ({**STATE, "state.run.on": "sink"}, Duty.QUERIES),
+        ({**PARQUET, "delta.enable": "true", "delta.table.name": "main.raw.orders"}, Duty.TABLES),
+        ({**STATE, "state.run.on": "sink"}, Duty.TABLES),
+        ({**STATE, "state.run.on": "sink", "kafka.reader": "spark"}, Duty.TABLES),
+        ({**STATE, "state.run.on": "sink", "state.table.format": "iceberg"}, Duty.QUERIES),
         ({**STATE, "state.run.on": "job"}, Duty.NUMBERS),
     ],
 )
-def test_a_session_is_for_queries_where_spark_reads_or_keeps_tables(keys: dict[str, str], duty: Duty) -> None:
+def test_a_session_is_for_queries_when_spark_reads_and_for_tables_when_it_keeps_them(
+    keys: dict[str, str], duty: Duty
+) -> None:
     sink, plain = settings_of({"name": "orders", "flush.size": "3", **keys}), settings_of({"flush.size": "3"})
     assert (duty_of_all([sink]), duty_of_all([plain, sink])) == (duty, duty)
+
+
+def test_a_working_folder_without_rights_is_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Tests may run as root, to whom no folder is closed."""
+    check_catalog(tmp_path, {})
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(LocalServiceError, match=r"cannot be written to.*hive-site\.xml in SPARK_CONF_DIR"):
+        check_catalog(tmp_path, {})
+    check_catalog(tmp_path, {"SPARK_CONF_DIR": "/etc/spark"})
 
 
 def test_workers_load_the_client_of_a_registry_only_where_a_sink_names_one() -> None:

@@ -49,9 +49,8 @@ def _delta_by_spark(settings: Settings) -> str | None:
             return "delta.writer"
         if settings.text("delta.table.name"):
             return "delta.table.name"
-    if settings.flag("state.enable") and settings.text("state.run.on") == "sink":
-        return "state.enable"
-    return None
+    keeps_state = settings.flag("state.enable") and settings.text("state.run.on") == "sink"
+    return "state.enable" if keeps_state and settings.text("state.table.format") == "delta" else None
 
 
 def _iceberg(settings: Settings) -> str | None:
@@ -87,7 +86,14 @@ def _otlp(settings: Settings) -> str | None:
     return OTLP if settings.flag(OTLP) else None
 
 
-_SPARK_TABLES: Final = ("delta.enable", "delta.writer", "delta.table.name", "state.enable", "state.run.on")
+_SPARK_TABLES: Final = (
+    "delta.enable",
+    "delta.writer",
+    "delta.table.name",
+    "state.enable",
+    "state.run.on",
+    "state.table.format",
+)
 _CONVERTERS: Final = (
     "value.converter",
     "key.converter",
