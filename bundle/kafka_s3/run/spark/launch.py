@@ -23,6 +23,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from kafka_s3.connect.config.rules.followers import STATE_TABLE, TABLE_NAME
 from kafka_s3.connect.config.rules.packages import is_installed
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.table_names import TableName, TableNames
@@ -46,7 +47,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.class_archive import Duty
 from kafka_s3.run.spark.failures import SHOWN, SPARK_ERRORS
 from kafka_s3.run.spark.reader_choice import Decided, KafkaReader, ReaderChoice, Trial
-from kafka_s3.run.spark.session import SessionTurns, spark_session
+from kafka_s3.run.spark.session import SessionTurns, duty_of, end_session, is_given, spark_session
 from kafka_s3.run.spark.source import (
     DriverSource,
     ReadRanges,
@@ -56,7 +57,7 @@ from kafka_s3.run.spark.source import (
     kafka_classes,
     reading_properties,
 )
-from kafka_s3.run.spark.state_tables import create_schema
+from kafka_s3.run.spark.state_tables import create_schema, has_schema
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import task_plan
@@ -242,6 +243,35 @@ def maintained_copies(
             yield topic, error
         else:
             yield topic, None if found is None else f"{name}, {found}"
+
+
+def try_tables(settings: Settings) -> str:
+    """Start the session that keeps or names the sink's tables, as the sink does, and return what it has.
+
+    Raises TableRefused when it knows no Delta or lacks a table's catalog or schema, LocalServiceError when it does not start.
+    """
+    patterns = {TABLE_NAME: settings.flag("delta.enable"), STATE_TABLE: kept_by_sink(settings)}
+    spark = spark_session(name="kafka-s3 doctor", cores="1", duty=duty_of(settings))
+    try:
+        if (missing := SparkCatalog(spark, "").lacks()) is not None:
+            raise TableRefused(missing)
+        texts = ["knows Delta"]
+        for key in [key for key, is_on in patterns.items() if is_on and settings.text(key)]:
+            name = TableNames(settings.text(key), key).of(next(iter(settings.names("topics")), "topic"))
+            texts.append(_schema_text(spark, name))
+    finally:
+        end_session(spark)
+    return ", ".join(texts)
+
+
+def _schema_text(spark: SparkSession, name: TableName) -> str:
+    schema = ".".join(name.parts[:-1])
+    with spark_errors(name):
+        if has_schema(spark, name):
+            return f"schema {schema} exists"
+    if is_given():
+        raise TableRefused(f"Schema {schema} does not exist, or this user may not see it. Create it, or grant its use.")
+    return f"schema {schema} will be created"
 
 
 def _figures(table: DeltaTable) -> CopyFigures:

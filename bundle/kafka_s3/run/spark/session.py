@@ -5,7 +5,7 @@ The JVM of a local session and its Python workers write to a pipe in place of st
 those that say nothing.
 
 A local session is for one of three duties. Where tasks read for themselves, Spark hands out numbers: that needs neither its SQL nor a large
-heap, and a session that is used for nothing else never loads them. A session that keeps or names tables loads Delta, and has Hive's catalog,
+heap, and a session that is used for nothing else never loads them. A session that keeps or names tables loads Delta. Its catalog is Hive's,
 which outlives it: Derby's files in the working folder, or the metastore of a hive-site.xml in SPARK_CONF_DIR.
 
 python -m kafka_s3.run.spark.session DUTY OPTIONS     (writes an archive of Spark's classes: `class_archive`)

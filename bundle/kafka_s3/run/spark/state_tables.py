@@ -127,10 +127,25 @@ def open_state_table(spark: SparkSession, name: TableName, expected: TableFormat
 
 
 def create_schema(spark: SparkSession, name: TableName) -> None:
-    """Create the schema of a table when it is missing and the session is a local one. Elsewhere administrators create them."""
-    schema = TableName(name.parts[:-1])
-    if not is_given() and not spark.catalog.databaseExists(schema.sql):
-        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema.sql}")
+    """Create the schema of a table when it is missing and the session is a local one. Elsewhere administrators create them.
+
+    Raises TableRefused for a catalog that a local session does not have.
+    """
+    if not is_given() and not has_schema(spark, name):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {TableName(name.parts[:-1]).sql}")
+
+
+def has_schema(spark: SparkSession, name: TableName) -> bool:
+    """Return whether the schema of a table exists. Raises TableRefused for a catalog that a local session does not have."""
+    *catalogs, schema, table = name.parts
+    for catalog in [] if is_given() else catalogs:
+        setting = f"spark.sql.catalog.{catalog}"
+        if spark.conf.get(setting, None) is None:
+            raise TableRefused(
+                f"{name}: this Spark has no catalog {catalog}. Name the table {schema}.{table}, or configure the catalog ({setting}) in "
+                "the spark-defaults.conf of the folder SPARK_CONF_DIR."
+            )
+    return spark.catalog.databaseExists(TableName(name.parts[:-1]).sql)
 
 
 def create_state_table(spark: SparkSession, name: TableName, frame: DataFrame, kind: TableFormat, *, note: str) -> None:
