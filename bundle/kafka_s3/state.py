@@ -41,8 +41,8 @@ from kafka_s3.followers.state import REBUILD, Changes, StateMerger, StateRules, 
 from kafka_s3.model.errors import ConfigError, Problem, TableRefused, TableUnavailable
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.frames import few_rows, frame_of
-from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog, spark_errors
-from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.spark.launch import SparkCatalog, spark_errors
+from kafka_s3.run.spark.session import duty_of_states, spark_session
 from kafka_s3.run.spark.state_placeholders import fill_unavailable, placeholder_marks
 from kafka_s3.run.spark.state_tables import (
     PLACE,
@@ -603,10 +603,10 @@ def _first(table: DataFrame, log: DataFrame, wrong: Sequence[int]) -> Difference
 
 
 def states_on_spark(settings: Settings, spark: SparkSession) -> SparkStates:
-    """What keeps a sink's state tables. Raises ConfigError where they are Delta's, and this Spark knows no Delta."""
+    """Return what keeps a sink's state tables. Raises ConfigError when they are Delta's, and this Spark knows no Delta."""
     kind = TableFormat(settings.text("state.table.format"))
-    if kind is TableFormat.DELTA and not SparkCatalog(spark, "").knows_delta():
-        raise ConfigError([Problem("state.enable", "true", f"cannot keep tables here. {HOW_TO_KNOW}")])
+    if kind is TableFormat.DELTA and (missing := SparkCatalog(spark, "").lacks()) is not None:
+        raise ConfigError([Problem("state.enable", "true", f"cannot keep tables here. {missing}")])
     return SparkStates(spark, location_of_settings(settings), kind)
 
 
@@ -662,10 +662,15 @@ class OpenStateTables:
 
 
 def opened_states(settings: Settings, *, warn: Callable[[str], None]) -> OpenStateTables:
-    """Opens them on the session that is there, or a local one. Raises ConfigError where Spark knows no Delta; LogDamaged, StorageError."""
+    """Open them on the session that is there, or a local one.
+
+    Raises ConfigError when Spark knows no Delta, LocalServiceError when no session starts, LogDamaged, StorageError.
+    """
     store = S3Store(store_options(settings))
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
     log.load()
-    tables = states_on_spark(settings, spark_session(name=f"kafka-s3 state of {settings.name}"))
+    tables = states_on_spark(
+        settings, spark_session(name=f"kafka-s3 state of {settings.name}", duty=duty_of_states(settings))
+    )
     merger = state_merger(settings, store, tables, clock_ms=now_ms, warn=warn)
     return OpenStateTables(merger, tables, log, store)

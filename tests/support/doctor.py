@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.model.protocols import Topic
@@ -90,10 +91,11 @@ def diagnosed(
     facts: Facts | None = None,
     store: ObjectStore | None = None,
     reach: str | None = None,
+    tables: Callable[[Settings], str] = lambda _: "knows Delta",
 ) -> list[CheckResult]:
     kafka, bucket, objects = cluster or Cluster(), facts or Facts(), store or MemoryStore()
     services = ClientFactories(
-        lambda settings: kafka, lambda options: objects, lambda options: bucket, lambda settings, place: reach
+        lambda settings: kafka, lambda options: objects, lambda options: bucket, lambda settings, place: reach, tables
     )
     return list(diagnose(validate(config), services))
 

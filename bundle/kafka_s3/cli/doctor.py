@@ -14,6 +14,7 @@ from rich.console import Console
 
 from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Where, WorkerPath, composed, sink_config
 from kafka_s3.cli.display import console, show_line
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
 from kafka_s3.run.wiring.clients import brokers_of, why_tasks_cannot_read
@@ -50,7 +51,13 @@ def services(open_clients: ExitStack) -> ClientFactories:
         open_clients.callback(made.close)
         return made
 
-    return ClientFactories(brokers_of, store, store, why_tasks_cannot_read)
+    return ClientFactories(brokers_of, store, store, why_tasks_cannot_read, _try_tables)
+
+
+def _try_tables(settings: Settings) -> str:
+    from kafka_s3.run.spark.launch import try_tables  # loads pyspark, which most sinks' reports do without
+
+    return try_tables(settings)
 
 
 def print_results(out: Console, findings: Iterable[CheckResult]) -> list[CheckResult]:

@@ -19,7 +19,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import join_observers
 from kafka_s3.ops.jobs import configurations
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
-from kafka_s3.run.spark.session import begun_jvm
+from kafka_s3.run.spark.session import begun_jvm, duty_of_all
 from kafka_s3.run.wiring.state import kept_by_sink
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def run(
     if flush and not available_now:
         raise usage_error("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")
     known = _settings(sinks, where, worker, overrides)
-    with begun_jvm(name="kafka-s3", cores=cores) as jvm:  # beside what is imported and asked until Spark is needed
+    with begun_jvm(
+        name="kafka-s3", cores=cores, duty=duty_of_all(known)
+    ) as jvm:  # beside what is imported and asked until Spark is needed
         from kafka_s3.run.spark.process import process_of
 
         close = Reason.FLUSH_NOW if flush else None

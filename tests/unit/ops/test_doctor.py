@@ -11,7 +11,7 @@ from rich.console import Console
 from kafka_s3.cli.doctor import document, print_results
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
+from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError, TableRefused
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose, longest_wait_ms, retried_while_unavailable
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
 from kafka_s3.store.memory import MemoryStore
@@ -310,7 +310,8 @@ def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:
     bucket = MemoryStore()
     kafka, facts = Cluster(), Facts()
     findings = diagnose(
-        validate(ROTATING), ClientFactories(lambda s: kafka, lambda o: bucket, lambda o: facts, lambda s, p: None)
+        validate(ROTATING),
+        ClientFactories(lambda s: kafka, lambda o: bucket, lambda o: facts, lambda s, p: None, lambda s: "never asked"),
     )
     for finding in findings:
         if finding.tried == "UploadPart":
@@ -346,11 +347,32 @@ def test_what_spark_wants_for_a_login_beyond_the_configuration_is_reported() -> 
     assert not [one for one in diagnosed({**by_iam, "kafka.reader": "tasks"}) if one.tried.startswith("login")]
 
 
+def test_the_spark_of_tables_is_tried_only_for_a_sink_that_has_some() -> None:
+    parquet = {**ROTATING, "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat"}
+    state = {
+        **parquet, "value.schema.inference": "true", "record.metadata.enable": "true", "state.enable": "true",
+        "state.table": "state.orders", "state.key": "id", "state.delete.on": "op=d",
+    }  # fmt: skip
+    named = {**parquet, "value.schema.inference": "true", "delta.enable": "true", "delta.table.name": "raw.orders"}
+
+    def refuse(settings: Settings) -> str:
+        raise TableRefused(f"{settings.name}: this Spark knows no Delta.")
+
+    for config in (state, named):
+        assert of(diagnosed(config), "Spark").detail == "knows Delta"
+        failed = of(diagnosed(config, tables=refuse), "Spark")
+        assert (failed.status, failed.detail) == (CheckStatus.FAILED, "orders: this Spark knows no Delta.")
+    for config in (ROTATING, {**state, "state.run.on": "job"}, {**state, "state.table.format": "iceberg"}):
+        assert not [finding for finding in diagnosed(config, tables=refuse) if finding.area == "tables"]
+
+
 def test_clients_that_cannot_be_made_end_the_part_of_kafka_only() -> None:
     def refuse(settings: Settings) -> Cluster:
         raise SourceError("No token for Amazon MSK can be signed: no AWS credentials were found.")
 
-    factories = ClientFactories(refuse, lambda _: MemoryStore(), lambda _: Facts(), lambda *_: None)
+    factories = ClientFactories(
+        refuse, lambda _: MemoryStore(), lambda _: Facts(), lambda *_: None, lambda _: "never asked"
+    )
     findings = list(diagnose(validate(ROTATING), factories))
     assert bad(findings) == {"brokers": CheckStatus.FAILED}
     assert "rights" in {finding.area for finding in findings}

@@ -2,7 +2,7 @@
 
 The configuration comes first: what `kafka-s3 validate` reports, and whether its references can be resolved here.
 Nothing of Kafka is changed; permissions on the bucket are tried by using them, on objects of the check's own, removed afterwards. Java's
-client, with which Spark reads, cannot be tried without Spark.
+client, with which Spark reads, cannot be tried without Spark, which is started last, and only for tables that it keeps.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from kafka_s3.connect.config.jaas import IAM_MECHANISM
 from kafka_s3.connect.config.librdkafka import AUTO_RACK, RACK
 from kafka_s3.connect.config.options.client import CONSUMER
+from kafka_s3.connect.config.rules.packages import delta_by_spark
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, resolved
 from kafka_s3.engine.loop.topics import names_like
@@ -531,17 +532,22 @@ def _any_partition(settings: Settings, brokers: KafkaBrokers) -> TopicPartition 
     return next((TopicPartition(topic.name, topic.partitions[0]) for topic in topics if topic.partitions), None)
 
 
+TABLES: Final = Area("tables")
 CONFIGURATION = Area("configuration")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFactories:
-    """How the clients of a configuration are made; each is made when its turn comes."""
+    """How the clients of a configuration are made; each is made when its turn comes.
+
+    `tables` tries the Spark that keeps the sink's tables: it returns what it has, or raises SinkError.
+    """
 
     brokers: Callable[[Settings], KafkaBrokers]
     store: Callable[[StoreOptions], ObjectStore]
     facts: Callable[[StoreOptions], BucketFacts]
     reach: Reach
+    tables: Callable[[Settings], str]
 
 
 def diagnose(checked: CheckedConfig, services: ClientFactories) -> Iterator[CheckResult]:
@@ -553,6 +559,8 @@ def diagnose(checked: CheckedConfig, services: ClientFactories) -> Iterator[Chec
     yield from _kafka(settings, services)
     yield from check_registry(settings)
     yield from _storage(settings, services)
+    if delta_by_spark(settings) is not None:
+        yield TABLES.tried("Spark", lambda: services.tables(settings))
 
 
 def check_configuration(checked: CheckedConfig) -> tuple[list[CheckResult], Settings | None]:

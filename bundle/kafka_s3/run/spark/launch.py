@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +23,8 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from kafka_s3.connect.config.rules.followers import STATE_TABLE, TABLE_NAME
+from kafka_s3.connect.config.rules.packages import is_installed
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.table_names import TableName, TableNames
 from kafka_s3.engine.loop.sink import Sink
@@ -45,7 +46,7 @@ from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.failures import SHOWN, SPARK_ERRORS
 from kafka_s3.run.spark.reader_choice import Decided, KafkaReader, ReaderChoice, Trial
-from kafka_s3.run.spark.session import SessionTurns, spark_session
+from kafka_s3.run.spark.session import Duty, SessionTurns, duty_of, end_session, is_given, spark_session
 from kafka_s3.run.spark.source import (
     DriverSource,
     ReadRanges,
@@ -55,6 +56,7 @@ from kafka_s3.run.spark.source import (
     kafka_classes,
     reading_properties,
 )
+from kafka_s3.run.spark.state_tables import create_schema, has_schema
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import task_plan
@@ -82,8 +84,9 @@ OVERTAKEN: Final = re.compile(
     r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent\w+Exception|"
     r"iceberg\.exceptions\.(?:CommitFailed|CommitStateUnknown|Validation)Exception"
 )
-HOW_TO_KNOW: Final = (
-    "This Spark knows no Delta. On Databricks it does; elsewhere install Python's delta-spark, start Spark with the package "
+NO_PACKAGE: Final = "Python's package delta-spark is not installed here: pip install 'kafka-s3[delta]'"
+NO_EXTENSION: Final = (
+    "This Spark knows no Delta. On Databricks it does, and so does one that kafka-s3 starts itself; start any other with the package "
     "io.delta:delta-spark and the two settings of Delta's quick start (spark.sql.extensions, spark.sql.catalog.spark_catalog), and with a "
     "catalog that outlives it."
 )
@@ -103,17 +106,19 @@ class SparkCatalog:
         self._spark = spark
         self._bucket_url = bucket_url.rstrip("/")
 
-    def knows_delta(self) -> bool:
-        """Whether Spark has Delta, with its extension, and Python its package. By SQL, for `DeltaTable` does not show the extension."""
-        if find_spec("delta") is None:
-            return False
-        try:
-            self._spark.sql("DESCRIBE HISTORY `kafka_s3_no_such_table` LIMIT 1")
-        except ParseException:
-            return False
-        except AnalysisException:  # there is no such table, as it should be
-            return True
-        return True
+    def lacks(self) -> str | None:
+        """Return what is missing for Delta tables, and the way out; None when nothing is.
+
+        The extension is tried by SQL, because `DeltaTable` does not show it.
+        """
+        if not is_installed("delta"):
+            return NO_PACKAGE
+        with suppress(AnalysisException):  # there is no such table
+            try:
+                self._spark.sql("DESCRIBE HISTORY `kafka_s3_no_such_table` LIMIT 1")
+            except ParseException:
+                return NO_EXTENSION
+        return None
 
     def url(self, key: str) -> str:
         """Where Spark finds an object or a folder."""
@@ -131,6 +136,7 @@ class SparkCatalog:
         By SQL, for the builder of `DeltaTable` parses names of two parts only, and a catalog's may have three.
         """
         with spark_errors(name):
+            create_schema(self._spark, name)
             self._spark.sql(f"CREATE TABLE IF NOT EXISTS {name.sql} USING DELTA LOCATION {_literal(location)}")
 
     def state(self, name: TableName) -> SparkState | None:
@@ -153,6 +159,7 @@ class SparkCatalog:
     def create(self, name: TableName, columns: TableColumns, partition_by: Sequence[str]) -> None:
         """Makes an empty managed table, unless there is one. Raises TableError."""
         with spark_errors(name):
+            create_schema(self._spark, name)
             empty = self._spark.createDataFrame([], _schema(columns))
             empty.write.format("delta").mode("ignore").partitionBy(*partition_by).saveAsTable(name.sql)
 
@@ -222,7 +229,8 @@ def maintained_copies(
 
     Raises ConfigError where the Spark that is there knows no Delta.
     """
-    catalog = _catalog(settings, spark_session(name=f"kafka-s3 maintenance of {settings.name}"))
+    session = spark_session(name=f"kafka-s3 maintenance of {settings.name}", duty=Duty.TABLES)
+    catalog = _catalog(settings, session)
     names = TableNames(settings.text("delta.table.name"))
     if catalog is None:
         return
@@ -234,6 +242,35 @@ def maintained_copies(
             yield topic, error
         else:
             yield topic, None if found is None else f"{name}, {found}"
+
+
+def try_tables(settings: Settings) -> str:
+    """Start the session that keeps or names the sink's tables, as the sink does, and return what it has.
+
+    Raises TableRefused when it knows no Delta or lacks a table's catalog or schema, LocalServiceError when it does not start.
+    """
+    patterns = {TABLE_NAME: settings.flag("delta.enable"), STATE_TABLE: kept_by_sink(settings)}
+    spark = spark_session(name="kafka-s3 doctor", cores="1", duty=duty_of(settings))
+    try:
+        if (missing := SparkCatalog(spark, "").lacks()) is not None:
+            raise TableRefused(missing)
+        texts = ["knows Delta"]
+        for key in [key for key, is_on in patterns.items() if is_on and settings.text(key)]:
+            name = TableNames(settings.text(key), key).of(next(iter(settings.names("topics")), "topic"))
+            texts.append(_schema_text(spark, name))
+    finally:
+        end_session(spark)
+    return ", ".join(texts)
+
+
+def _schema_text(spark: SparkSession, name: TableName) -> str:
+    schema = ".".join(name.parts[:-1])
+    with spark_errors(name):
+        if has_schema(spark, name):
+            return f"schema {schema} exists"
+    if is_given():
+        raise TableRefused(f"Schema {schema} does not exist, or this user may not see it. Create it, or grant its use.")
+    return f"schema {schema} will be created"
 
 
 def _figures(table: DeltaTable) -> CopyFigures:
@@ -269,11 +306,11 @@ def spark_errors(name: TableName | str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise TableRefused(f"{name}: {HOW_TO_KNOW}") from error
+        raise TableRefused(f"{name}: {NO_PACKAGE}") from error
     except TypeError as error:
         if "JavaPackage" not in str(error):  # the JVM has no class of Delta
             raise
-        raise TableRefused(f"{name}: {HOW_TO_KNOW}") from error
+        raise TableRefused(f"{name}: {NO_EXTENSION}") from error
     except SPARK_ERRORS as error:
         raise table_error(name, error) from error
 
@@ -282,7 +319,7 @@ def table_error(name: TableName | str, error: Exception) -> TableError:
     """What Spark says of a table, as an error of the product."""
     text = str(error)
     if isinstance(error, ParseException) or any(mark in text for mark in NO_DELTA):
-        return TableRefused(f"{name}: {HOW_TO_KNOW}")
+        return TableRefused(f"{name}: {NO_EXTENSION}")
     if any(mark in text for mark in NO_FILE_SYSTEM):
         return TableRefused(
             f"{name}: this Spark has no file system for the bucket: {_first_line(text)}. Set {BUCKET} to where it finds the bucket, for "
@@ -459,8 +496,8 @@ def _catalog(settings: Settings, spark: SparkSession) -> SparkCatalog | None:
         return None
     url = settings.text("delta.spark.bucket.url") or f"s3://{settings.text('s3.bucket.name')}"
     catalog = SparkCatalog(spark, url)
-    if settings.text("delta.writer") == "spark" and not catalog.knows_delta():
-        raise ConfigError([Problem("delta.writer", "spark", f"cannot write tables here. {HOW_TO_KNOW}")])
+    if settings.text("delta.writer") == "spark" and (missing := catalog.lacks()) is not None:
+        raise ConfigError([Problem("delta.writer", "spark", f"cannot write tables here. {missing}")])
     return catalog
 
 

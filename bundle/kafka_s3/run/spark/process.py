@@ -28,7 +28,10 @@ from kafka_s3.model.protocols import Observer, join_observers
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogObserver, name_in_logs
 from kafka_s3.run.spark.session import (
+    Duty,
     SessionTurns,
+    duty_of,
+    duty_of_all,
     end_session,
     end_session_and_jvm,
     is_given,
@@ -158,9 +161,8 @@ class SharedSession:
 def needs_lasting_session(settings: Settings) -> bool:
     """Return whether Spark reads for the sink, or keeps or names tables for it: then its session does not end while it is idle."""
     keeps_state = settings.flag("state.enable") and settings.text("state.run.on") == "sink"
-    names_tables = settings.flag("delta.enable") and bool(settings.text("delta.table.name"))
     by_spark = settings.text("kafka.reader") == "spark" or settings.text("tasks.run.on") == "driver"
-    return keeps_state or names_tables or by_spark
+    return keeps_state or by_spark or duty_of(settings) is Duty.TABLES
 
 
 def idle_s(sinks: Sequence[Settings]) -> float | None:
@@ -295,7 +297,7 @@ def process_of(
     """
     check_distinct(sinks)
     stop, name = Event(), sinks[0].name if len(sinks) == 1 else "kafka-s3"
-    start = partial(spark_session, name=name, cores=cores, jvm=jvm)
+    start = partial(spark_session, name=name, cores=cores, jvm=jvm, duty=duty_of_all(sinks))
     session = SharedSession(start, sinks=len(sinks), idle_s=idle_s(sinks))
     with metering(sinks) as meters, stopping(stop), closing(session):
         yield Process(session, stop, meters, available_now, close, states)

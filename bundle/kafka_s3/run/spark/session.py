@@ -4,14 +4,15 @@ On Databricks and under spark-submit a session exists and the connector is part 
 The JVM of a local session and its Python workers write to a pipe in place of standard error: their lines become lines of our log, without
 those that say nothing.
 
-A local session is for one of two duties. Where tasks read for themselves, Spark hands out numbers: that needs neither its SQL nor a large
-heap, and a session that is used for nothing else never loads them.
+A local session that keeps or names tables loads Delta. Its catalog is Hive's, which outlives it: Derby's files in the working folder,
+or the metastore of a hive-site.xml in SPARK_CONF_DIR.
 
 python -m kafka_s3.run.spark.session DUTY OPTIONS     (writes an archive of Spark's classes: `class_archive`)
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
@@ -21,12 +22,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
+from kafka_s3.connect.config.rules.packages import delta_by_spark
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.process import run_in_thread, start_daemon
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.spark.class_archive import joined, spark_classes
 
 NOISE: Final = (
@@ -90,6 +95,10 @@ DELTA: Final = {
     JAVA_OPTIONS: "-Duser.timezone=UTC",
 }
 """VACUUM lists a table's folder with as many tasks as partitions may be discovered by: 10,000 unless set, for a table of one file too."""
+CATALOG: Final = "spark.sql.catalogImplementation"
+DERBY: Final = "metastore_db"
+DERBY_LOCK: Final = "dbex.lck"
+"""The file of a Derby database that is locked by the process that has it open."""
 ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 COLLECTOR: Final = "-XX:+UseSerialGC"
 HEAP: Final = "-Xms16m"
@@ -98,6 +107,28 @@ FIRST_WORKER: Final = "first worker"
 FIRST_WORKER_S: Final = 60
 ARCHIVE_WRITTEN_S: Final = 180
 OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+
+
+class Duty(StrEnum):
+    """Purpose of a local session: to read records, or also to keep or name tables, for which it loads Delta."""
+
+    RECORDS = "records"
+    TABLES = "tables"
+
+
+def duty_of(settings: Settings) -> Duty:
+    """Return what a sink's session is for."""
+    return Duty.RECORDS if delta_by_spark(settings) is None else Duty.TABLES
+
+
+def duty_of_states(settings: Settings) -> Duty:
+    """Return what the session is for that keeps a sink's state tables. Iceberg's need a catalog that the user configures."""
+    return Duty.TABLES if settings.text("state.table.format") == "delta" else Duty.RECORDS
+
+
+def duty_of_all(sinks: Sequence[Settings]) -> Duty:
+    """Return what the session is for that several sinks share."""
+    return max(map(duty_of, sinks), key=list(Duty).index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +143,7 @@ def spark_session(
     name: str,
     cores: str = "*",
     jvm: Future[JavaGateway | None] | None = None,
+    duty: Duty = Duty.RECORDS,
 ) -> SparkSession:
     """Return the active session, or a new local one with the Kafka connector's jars from the cache, in `jvm` if that is given."""
     from pyspark.sql import SparkSession
@@ -121,11 +153,11 @@ def spark_session(
         return active
     if is_given():
         return SparkSession.builder.appName(name).getOrCreate()
-    return local_session(name=name, cores=cores, jvm=jvm)
+    return local_session(name=name, cores=cores, jvm=jvm, duty=duty)
 
 
 @contextmanager
-def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | None] | None]:
+def begun_jvm(*, name: str, cores: str = "*", duty: Duty = Duty.RECORDS) -> Iterator[Future[JavaGateway | None] | None]:
     """The JVM of a `spark_session` to come, which starts beside what the caller does; None where that one will not be local.
 
     It raises what the session would raise. One that no session took ends with the body. It waits for no download: on a machine's first
@@ -136,7 +168,7 @@ def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | N
         return
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-    jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
+    jvm = run_in_thread(lambda: _launched(_local_settings(name, cores, duty)) if _made_before() else None)
     try:
         yield jvm
     finally:
@@ -198,23 +230,55 @@ def local_session(
     name: str,
     cores: str = "*",
     jvm: Future[JavaGateway | None] | None = None,
+    duty: Duty = Duty.RECORDS,
 ) -> SparkSession:
-    """A new local session; finds Java, fetches the connector once."""
-    return _started(_kafka_settings(name, cores), jvm)
+    """Start a local session: find Java, and fetch the jars of its duty once.
+
+    Raises LocalServiceError, also when another process has the catalog open that a session for tables would open.
+    """
+    if duty is Duty.TABLES:
+        check_catalog(Path(), os.environ)
+    return _started(_local_settings(name, cores, duty), jvm)
 
 
-def _kafka_settings(name: str, cores: str) -> dict[str, str]:
-    from kafka_s3.run.java.jars import spark_kafka_jars
+def _local_settings(name: str, cores: str, duty: Duty) -> dict[str, str]:
+    from kafka_s3.run.java.jars import spark_kafka_and_delta_jars, spark_kafka_jars
 
+    if duty is Duty.TABLES:
+        more = {**DELTA, CATALOG: "hive", JAVA_OPTIONS: f"{DELTA[JAVA_OPTIONS]} {_archive()}"}
+        return _settings(name, cores, more, spark_kafka_and_delta_jars)
     return _settings(name, cores, {JAVA_OPTIONS: _archive()}, spark_kafka_jars)
 
 
-def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
-    """A new local session that also reads and writes Delta tables, with its own tables in a folder: for tests, small and quick."""
-    from kafka_s3.run.java.jars import spark_kafka_and_delta_jars
+def check_catalog(folder: Path, environment: Mapping[str, str]) -> None:
+    """Raises LocalServiceError when the catalog of a local session cannot be opened in this folder, unless SPARK_CONF_DIR may name another.
 
-    more = {**DELTA, "spark.sql.warehouse.dir": str(warehouse), JAVA_OPTIONS: f"{DELTA[JAVA_OPTIONS]} {_archive()}"}
-    return _started(_settings(name, cores, more, spark_kafka_and_delta_jars))
+    Spark itself would say so by some hundred lines.
+    """
+    if "SPARK_CONF_DIR" in environment:
+        return
+    where = folder.resolve()
+    if not os.access(where, os.W_OK):
+        raise LocalServiceError(
+            f"A local Spark keeps tables in its working folder, and {where} cannot be written to. Start it in another folder, or name a "
+            "metastore by a hive-site.xml in SPARK_CONF_DIR."
+        )
+    try:
+        with (where / DERBY / DERBY_LOCK).open("r+b") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError:
+        raise LocalServiceError(
+            f"Another process keeps tables in {where} ({DERBY}), and only one at a time can. Wait until it has ended, or name a metastore "
+            "for several processes by a hive-site.xml in SPARK_CONF_DIR."
+        ) from None
+
+
+def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
+    """Start a local session for tables that lie in a folder, and whose catalog ends with it: for tests and the demo, small and quick."""
+    settings = _local_settings(name, cores, Duty.TABLES)
+    return _started({**settings, CATALOG: "in-memory", "spark.sql.warehouse.dir": str(warehouse)})
 
 
 def _archive() -> str:

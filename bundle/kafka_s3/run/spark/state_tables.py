@@ -23,6 +23,7 @@ from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.followers.state import Transaction
 from kafka_s3.model.errors import TableRefused
 from kafka_s3.run.spark.frames import session_settings
+from kafka_s3.run.spark.session import is_given
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTable
@@ -126,8 +127,31 @@ def open_state_table(spark: SparkSession, name: TableName, expected: TableFormat
     )
 
 
+def create_schema(spark: SparkSession, name: TableName) -> None:
+    """Create the schema of a table when it is missing and the session is a local one. Elsewhere administrators create them.
+
+    Raises TableRefused for a catalog that a local session does not have.
+    """
+    if not is_given() and not has_schema(spark, name):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {TableName(name.parts[:-1]).sql}")
+
+
+def has_schema(spark: SparkSession, name: TableName) -> bool:
+    """Return whether the schema of a table exists. Raises TableRefused for a catalog that a local session does not have."""
+    *catalogs, schema, table = name.parts
+    for catalog in [] if is_given() else catalogs:
+        setting = f"spark.sql.catalog.{catalog}"
+        if spark.conf.get(setting, None) is None:
+            raise TableRefused(
+                f"{name}: this Spark has no catalog {catalog}. Name the table {schema}.{table}, or configure the catalog ({setting}) in "
+                "the spark-defaults.conf of the folder SPARK_CONF_DIR."
+            )
+    return spark.catalog.databaseExists(TableName(name.parts[:-1]).sql)
+
+
 def create_state_table(spark: SparkSession, name: TableName, frame: DataFrame, kind: TableFormat, *, note: str) -> None:
-    """Makes the table of these rows. Raises where there is one."""
+    """Create the table of these rows. Raises when there is one."""
+    create_schema(spark, name)
     if kind is TableFormat.DELTA:
         making = frame.write.format("delta").options(**MERGE_ON_READ, userMetadata=note)
         making.mode("errorifexists").saveAsTable(name.sql)

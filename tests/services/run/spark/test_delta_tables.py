@@ -250,14 +250,14 @@ def test_a_spark_without_delta_says_what_it_lacks(tmp_path: Path) -> None:
     program = """
 from kafka_s3.connect.naming.table_names import TableName
 from kafka_s3.model.errors import TableRefused
-from kafka_s3.run.spark.launch import HOW_TO_KNOW, SparkCatalog
+from kafka_s3.run.spark.launch import NO_EXTENSION, SparkCatalog
 from kafka_s3.run.spark.session import local_session
 catalog = SparkCatalog(local_session(name="no Delta", cores="1"), "file:///nowhere")
-assert not catalog.knows_delta()
+assert catalog.lacks() == NO_EXTENSION
 try:
     catalog.register(TableName(("default", "orders")), "file:///nowhere/orders")
 except TableRefused as error:
-    assert HOW_TO_KNOW in str(error), error
+    assert NO_EXTENSION in str(error), error
     print("said so")
 """
     command = [sys.executable, "-c", program]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.spark.process import needs_lasting_session
-from kafka_s3.run.spark.session import ARROW, COLLECTOR, HEAP, java_options
+from kafka_s3.run.spark.session import ARROW, COLLECTOR, HEAP, Duty, check_catalog, duty_of, duty_of_all, java_options
 from tests.support.memory_world import settings_of
 
 PARQUET = {
@@ -47,3 +51,31 @@ def test_collector_and_first_heap_that_the_user_chose_stay(variable: str, option
 )
 def test_a_session_lasts_if_spark_reads_or_keeps_tables(keys: dict[str, str], lasting: bool) -> None:
     assert needs_lasting_session(settings_of({"name": "orders", "flush.size": "3", **keys})) is lasting
+
+
+@pytest.mark.parametrize(
+    ("keys", "duty"),
+    [
+        ({}, Duty.RECORDS),
+        ({"kafka.reader": "spark"}, Duty.RECORDS),
+        ({**PARQUET, "delta.enable": "true"}, Duty.RECORDS),
+        ({**PARQUET, "delta.enable": "true", "delta.table.name": "main.raw.orders"}, Duty.TABLES),
+        ({**STATE, "state.run.on": "sink"}, Duty.TABLES),
+        ({**STATE, "state.run.on": "sink", "state.table.format": "iceberg"}, Duty.RECORDS),
+        ({**STATE, "state.run.on": "job"}, Duty.RECORDS),
+    ],
+)
+def test_a_session_loads_delta_if_it_keeps_or_names_tables(keys: dict[str, str], duty: Duty) -> None:
+    sink, plain = settings_of({"name": "orders", "flush.size": "3", **keys}), settings_of({"flush.size": "3"})
+    assert (duty_of(sink), duty_of_all([plain, sink])) == (duty, duty)
+
+
+def test_a_working_folder_without_rights_is_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Tests may run as root, to whom no folder is closed."""
+    check_catalog(tmp_path, {})
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(LocalServiceError, match=r"cannot be written to.*hive-site\.xml in SPARK_CONF_DIR"):
+        check_catalog(tmp_path, {})
+    check_catalog(tmp_path, {"SPARK_CONF_DIR": "/etc/spark"})

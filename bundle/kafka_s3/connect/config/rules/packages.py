@@ -43,15 +43,15 @@ def _delta_by_rust(settings: Settings) -> str | None:
     return "delta.enable" if settings.flag("delta.enable") and by_rust else None
 
 
-def _delta_by_spark(settings: Settings) -> str | None:
+def delta_by_spark(settings: Settings) -> str | None:
+    """Return the key by which the sink's own Spark needs Delta, None when it does not."""
     if settings.flag("delta.enable"):
         if settings.text("delta.writer") == "spark":
             return "delta.writer"
         if settings.text("delta.table.name"):
             return "delta.table.name"
-    if settings.flag("state.enable") and settings.text("state.run.on") == "sink":
-        return "state.enable"
-    return None
+    keeps_state = settings.flag("state.enable") and settings.text("state.run.on") == "sink"
+    return "state.enable" if keeps_state and settings.text("state.table.format") == "delta" else None
 
 
 def _iceberg(settings: Settings) -> str | None:
@@ -87,7 +87,14 @@ def _otlp(settings: Settings) -> str | None:
     return OTLP if settings.flag(OTLP) else None
 
 
-_SPARK_TABLES: Final = ("delta.enable", "delta.writer", "delta.table.name", "state.enable", "state.run.on")
+_SPARK_TABLES: Final = (
+    "delta.enable",
+    "delta.writer",
+    "delta.table.name",
+    "state.enable",
+    "state.run.on",
+    "state.table.format",
+)
 _CONVERTERS: Final = (
     "value.converter",
     "key.converter",
@@ -98,7 +105,7 @@ _CONVERTERS: Final = (
 )
 PACKAGES: Final = (
     OptionalPackage("deltalake", "deltalake", "kafka-s3[delta]", ("delta.enable", "delta.writer"), _delta_by_rust),
-    OptionalPackage("delta-spark", "delta", "kafka-s3[delta]", _SPARK_TABLES, _delta_by_spark),
+    OptionalPackage("delta-spark", "delta", "kafka-s3[delta]", _SPARK_TABLES, delta_by_spark),
     OptionalPackage("pyiceberg", "pyiceberg", "kafka-s3[iceberg]", ("iceberg.enable",), _iceberg),
     OptionalPackage("thrift", "thrift", "pyiceberg[hive]", ("iceberg.enable", CATALOG_TYPE), _hive),
     OptionalPackage("grpcio-tools", "grpc_tools", "kafka-s3[protobuf]", _CONVERTERS, _protobuf),
