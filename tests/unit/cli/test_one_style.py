@@ -66,7 +66,7 @@ def test_a_sink_is_given_by_its_file_or_by_its_name_and_bucket(name: str) -> Non
         assert {"--bucket", "--store-url", "--region", "--state-prefix", "--worker", "--set"} <= options
     if name not in FILES_ONLY | WITHOUT_A_SINK:
         (argument, *_) = (one for one in LEAVES[name].params if one.param_type_name == "argument")
-        assert (argument.metavar or "").removesuffix("...") == "CONFIG|NAME"
+        assert (argument.metavar or "").removesuffix("...") in ("CONFIG|NAME", "CONFIG|NAME|FOLDER")
 
 
 @pytest.mark.parametrize("name", LEAVES)

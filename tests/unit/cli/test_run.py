@@ -36,15 +36,21 @@ def test_two_configurations_of_one_sink_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "module", "extra"),
+    ("key", "value", "module", "package", "extra"),
     [
-        ("metrics.prometheus.port", "9404", "prometheus_client", "metrics"),
-        ("metrics.otlp.enable", "true", "opentelemetry.exporter.otlp.proto.http", "otlp"),
+        ("metrics.prometheus.port", "9404", "prometheus_client", "prometheus-client", "metrics"),
+        (
+            "metrics.otlp.enable",
+            "true",
+            "opentelemetry.exporter.otlp.proto.http",
+            "opentelemetry-exporter-otlp-proto-http",
+            "otlp",
+        ),
     ],
 )
 def test_metrics_without_their_package_name_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str, module: str, extra: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str, module: str, package: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
     text = refused(tmp_path, {key: value})
-    assert f"{key} ('{value}'): needs {module}, which is not installed here. pip install 'kafka-s3[{extra}]'" in text
+    assert f"{key} ('{value}'): needs the package {package}. pip install 'kafka-s3[{extra}]'" in text
