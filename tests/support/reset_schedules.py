@@ -33,7 +33,6 @@ from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.restore.files import logged_files
 from kafka_s3.ops.restore.plan import reading_of
-from kafka_s3.ops.verify.findings import FindingKind
 from kafka_s3.run.wiring.iceberg import catalog_of
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import build_sink
@@ -411,10 +410,9 @@ class Schedule:
         }
 
     def findings(self) -> list[str]:
-        """What `verify` finds; objects of earlier incarnations may be lost, as the operator allows."""
+        """Return what `verify` finds; objects of earlier incarnations may be lost, as the operator allows."""
         live = {key for key, one in live_objects(self.world.entries()).items() if one.file.role is Role.VALUE}
-        lost = FindingKind.MISSING_OBJECT
-        return [str(one) for one in audited(self.world).findings if one.kind is not lost or one.place in live]
+        return [str(one) for one in audited(self.world).findings if "/" not in one.place or one.place in live]
 
     def buried(self) -> Iterator[int]:
         store, paths = self.world.store, self.world.log().paths

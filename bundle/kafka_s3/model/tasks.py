@@ -46,7 +46,8 @@ class Assignment:
     limit) the task stops, and its report says how far it came. With `state` it goes on with the files that another one left open, and
     reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not. What is read `apart`
     shares its task with no other assignment: the last try failed in a way that took the whole task along. `erased` offsets are read, and
-    left out. After `within_s` seconds (None: no limit) the task stops as it does when its time is nearly over.
+    left out. After `within_s` seconds (None: no limit) the task stops as it does when its time is nearly over. The driver does not begin
+    what was planned for another `incarnation` of the offsets.
     """
 
     topic_partition: TopicPartition
@@ -65,6 +66,7 @@ class Assignment:
     apart: bool = False
     erased: OffsetSet = field(default_factory=OffsetSet)
     within_s: float | None = None
+    incarnation: int = field(default=-1, compare=False)
 
     @property
     def first_unread(self) -> int:

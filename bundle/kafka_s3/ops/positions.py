@@ -300,7 +300,7 @@ def remake_of_move(targets: Mapping[TopicPartition, int], brokers: Brokers, log:
     """
 
     def remake(entry: CommitEntry, gone: list[DataFile]) -> Remade:
-        counted = [file for file in gone if is_counted(file, entry.version, log.state.incarnations)]
+        counted = [file for file in gone if is_counted(file, entry.version, log.state)]
         kept = [file for file in counted if any(_is_kept(one, targets) for one in file.by_slice)]
         elsewhere = entry.kind in (EntryKind.REPLAY, EntryKind.REWRITE)  # their records are not only in Kafka
         lost = [] if elsewhere else beyond_recovery(entry, kept, brokers, log.state)

@@ -433,6 +433,8 @@ def _replace_live(
     originals = [live.pop(key) for key in event.swap.keys if key in live]
     own.difference_update(event.swap.keys)
     if event.file is None:
+        left = (replace(one, lacks_rows=True) for one in originals if _rows_left(one, erased))
+        live.update((one.file.key, one) for one in left)
         return
     lacking = dict(erased)
     for part in (part for one in originals for part in one.by_slice):
@@ -447,6 +449,15 @@ def _replace_live(
         parts = tuple(replace(part, lacks_rows=lacks) for part in added.parts)
         _add_live(live, own, replace(added, lacks_rows=lacks, parts=parts))
     own.add(event.file.key)
+
+
+def _rows_left(one: LiveObject, erased: Mapping[TopicPartition, OffsetSet]) -> bool:
+    """Return whether an object of which nothing is left has rows that count and were not erased."""
+    file, until = one.file, one.file.last_offset + 1 if one.until is None else one.until
+    if not one.is_exact or one.parts or file.role in _WITHOUT_RECORDS:
+        return False
+    gone = erased.get(file.topic_partition, NONE).plus(one.erased).since(file.first_offset).before(until)
+    return len(gone) < until - file.first_offset
 
 
 def _reach(objects: Iterable[LiveObject]) -> int:

@@ -18,9 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.fold import LogState
-from kafka_s3.engine.log.incarnations import Incarnations
 from kafka_s3.engine.log.log import CommitLog, Published, mark_published
 from kafka_s3.engine.log.remade import Remade, Remake
 from kafka_s3.engine.loop.followers import Followers
@@ -204,14 +203,17 @@ class Recovery:
 
     def __call__(self, entry: CommitEntry, gone: list[DataFile]) -> Remade:
         """The files of an entry, made again. Raises OffsetsLost, CommitError, KafkaUnavailable."""
-        gone = [file for file in gone if is_counted(file, entry.version, self.state().incarnations)]
+        counted = [file for file in gone if is_counted(file, entry.version, self.state())]
         if entry.kind in self.remakes:
             try:
                 return self.remakes[entry.kind](entry, gone)
             except OffsetsLost:
+                if len(counted) < len(gone):
+                    return self(entry, counted) if counted else Remade()
                 if self.lost == "fail" or entry.kind is EntryKind.REWRITE:
                     raise
                 return Remade(lost=gone)
+        gone = counted
         lost = beyond_recovery(entry, gone, self.brokers, self.state())
         if lost and self.lost == "fail":
             raise OffsetsLost(
@@ -249,9 +251,14 @@ class Recovery:
         return made
 
 
-def is_counted(file: DataFile, version: int, incarnations: Incarnations) -> bool:
-    """Return whether some records of a file of entry `version` still count."""
-    return any(one.first_offset < incarnations.end_of(one.topic_partition, since=version) for one in file.by_slice)
+def is_counted(file: DataFile, version: int, state: LogState) -> bool:
+    """Return whether some records of a file of entry `version` still count. Dead letters ahead of the position do while it records them."""
+    if file.role is Role.DEAD_LETTER:
+        progress = state.progress.get(file.topic_partition, Progress(0))
+        if progress.frontier <= file.last_offset and file.last_offset not in progress.recorded:
+            return False
+    ends = ((one, state.incarnations.end_of(one.topic_partition, since=version)) for one in file.by_slice)
+    return any(one.first_offset < end for one, end in ends)
 
 
 def beyond_recovery(entry: CommitEntry, gone: Iterable[DataFile], brokers: Brokers, state: LogState) -> list[DataFile]:
@@ -263,13 +270,11 @@ def beyond_recovery(entry: CommitEntry, gone: Iterable[DataFile], brokers: Broke
     found = brokers.describe(sorted({file.topic for file in wanted}))
     topics = [topic for topic in found.values() if not state.is_recreated(topic.name, topic.id)]
     there = {TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions}
-    read = {
-        file.topic_partition: LogEnd(entry.progress[file.topic_partition].frontier, epoch)
-        for file in wanted
-        if file.topic_partition in there
-        and file.topic_partition in entry.progress
-        and (epoch := entry.progress[file.topic_partition].leader_epoch) is not None
-    }
+    read: dict[TopicPartition, LogEnd] = {}
+    for file in sorted(wanted, key=lambda file: file.last_offset):
+        tp, progress = file.topic_partition, entry.progress.get(file.topic_partition)
+        if tp in there and progress is not None and progress.leader_epoch is not None:
+            read[tp] = LogEnd(file.last_offset + 1, progress.leader_epoch)
     cuts = brokers.cut_before(read)
     starts = brokers.starts({file.topic_partition for file in wanted} & there)
     silent = ({file.topic_partition for file in wanted} & there) - starts.keys()

@@ -360,6 +360,7 @@ def assignment(state: PartitionState, *, close: Reason | None = None) -> Assignm
         state.recorded,
         close if until == state.head else None,
         state=state.open_state,
+        incarnation=state.incarnation,
     )
 
 

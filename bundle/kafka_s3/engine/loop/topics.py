@@ -300,13 +300,18 @@ class Topics:
         """The assignments whose first unread record Kafka still has; the others stop, or go on behind a recorded gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
-        recreated = self._stop_recreated(topics.values())
-        due = [a for a in due if a.topic_partition.topic in topics and a.topic_partition.topic not in recreated]
+        self._stop_recreated(topics.values())
+        due = [a for a in due if a.topic_partition.topic in topics and self._holds(a)]
         if not due:
             return []
         starts = self.brokers.starts([a.topic_partition for a in due])
         self._note_silent(self.silent | ({a.topic_partition for a in due} - starts.keys()))
         return self._without_losses([a for a in due if a.topic_partition in starts], starts)
+
+    def _holds(self, planned: Assignment) -> bool:
+        """Return whether the offsets of an assignment still are of the incarnation for which it was planned."""
+        state = self.partition_states.get(planned.topic_partition)
+        return state is not None and state.incarnation == planned.incarnation
 
     def _without_losses(self, due: Sequence[Assignment], starts: Mapping[TopicPartition, int]) -> list[Assignment]:
         """What can be done of the assignments, given where Kafka's logs begin.
@@ -409,7 +414,7 @@ class Topics:
                 "behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
             )
             text = grown if same < head else short
-            self.partition_states[tp] = replace(self.partition_states[tp], incarnation=new_incarnation())
+            self._begin_incarnations([tp])
             self.stop({tp: OffsetsLost(f"Sink {self.behaviour.sink}: {tp} {text}")})
             return
         position = undivided(self.log.entries(), {tp: same}, self.brokers.starts([tp])).get(tp, same)
@@ -433,6 +438,7 @@ class Topics:
                 "(objects of the old topic with the same names are overwritten)."
             )
             own = [TopicPartition(topic.name, partition) for partition in topic.partitions]
+            self._begin_incarnations([*before, *own])
             self.stop(dict.fromkeys([*before, *own], error))
             return
         still = [tp for tp in before if tp.partition in topic.partitions]
@@ -441,6 +447,11 @@ class Topics:
         # a partition that the new topic does not have yet would begin at its first offset, too
         positions = dict.fromkeys(before, 0) | self.brokers.starts(still)
         self._jump(positions, cause="recreated", topic_ids={topic.name: topic.id})
+
+    def _begin_incarnations(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Let nothing count that was planned or read so far."""
+        for tp in self.partition_states.keys() & set(topic_partitions):
+            self.partition_states[tp] = replace(self.partition_states[tp], incarnation=new_incarnation())
 
     def _jump(
         self,

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from confluent_kafka import KafkaError
 
 from kafka_s3.connect.config.librdkafka import RACK
-from kafka_s3.connect.records.heap import keep_memory
 from kafka_s3.kafka.clients import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import library
@@ -288,7 +287,6 @@ def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) ->
     if _owner != [os.getpid()]:
         _kept.clear()  # of the process that this one was forked from
         _owner[:] = [os.getpid()]
-        keep_memory()
         check_library()
     key = (tuple(sorted(settings.items())), login)
     consumer = _kept.pop(key, None)

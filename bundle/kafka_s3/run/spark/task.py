@@ -24,7 +24,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.connect.records.heap import give_memory_back
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import EngineDied, SinkError, TaskTimedOut
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
@@ -152,7 +151,6 @@ class ReadingTask:
         """The outcome, as text, of each topic-partition of these shares. None of them is a matter of the others."""
         for number in numbers:
             yield from map(outcome_text, self._outcomes(self.shares[number]))
-        give_memory_back()
 
     def _outcomes(self, share: tuple[Assignment, ...]) -> Iterator[TaskOutcome]:
         if is_repeated():
@@ -208,7 +206,6 @@ class Task:
         limit = TaskTime(self.plan.timeout_s)
         outcomes = within(limit, self._outcomes(batches, limit), give_up=lambda: give_up(self.plan))
         yield from map(report_row, outcomes)
-        give_memory_back()
 
     def _outcomes(self, batches: Iterable[pa.RecordBatch], limit: TaskTime) -> Iterator[TaskOutcome]:
         wanted, repeated = {one.topic_partition: one for one in self.assignments}, is_repeated()

@@ -6,12 +6,15 @@ import json
 
 import pytest
 
+from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro
+from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import table_of
 from kafka_s3.followers.ddl.statements import QueryEngine, glue_table, projection, script, statements
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, PartitionKey, partition_keys, table_name, topics_of
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Role
+from kafka_s3.objects.avro_container import avro_format
 from kafka_s3.run.wiring.followers import tables_of_sink
 from kafka_s3_testing.services.memory import MemoryRecord
 from tests.support.filled import HOURLY
@@ -114,6 +117,17 @@ def test_avro_objects_give_their_columns_and_their_schema() -> None:
     assert "STORED AS AVRO" in text
     assert f"'avro.schema.literal' = '{found.avro_schema}'" in text
     assert json.loads(found.avro_schema)["type"] == "record"
+
+
+def test_avro_objects_of_a_type_that_contains_itself_are_refused_by_its_name() -> None:
+    world = envelopes("avro.AvroFormat")
+    fields = [{"name": "next", "type": ["null", "Tree"]}]
+    schema = connect_schema_of_avro({"type": "record", "name": "Tree", "fields": fields}, options=AvroOptions())
+    file = avro_format("null", AvroOptions()).open(schema)
+    (key,) = (key for key in world.store.objects if key.startswith("topics/"))
+    world.store.put(key, bytes(file.take()))
+    with pytest.raises(NoTable, match="no columns that a table could have: The type Tree contains itself"):
+        table(world)
 
 
 def test_json_objects_are_sampled_and_several_are_put_together() -> None:
