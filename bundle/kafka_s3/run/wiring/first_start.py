@@ -65,20 +65,26 @@ def find_earlier_writer(
     """
     if settings.text(POLICY) == "ignore" or resumes_at_pointer(settings):
         return None
-    progress = CommitLog(store, state_paths(settings), clock_ms=now_ms).load().progress
-    begun = {tp.topic for tp in progress}
-    topics = [topic for topic in wanted_topics(settings, brokers) if topic not in begun]
+    log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
+    topics = _find_new_topics(settings, brokers, log)
     if not topics:
         return None
     offsets = _read_group(settings, brokers, topics, warn)
     # later, the folder of a router's target holds objects of this sink itself
-    folders = _folders(settings, topics, with_targets=not progress)
+    folders = _folders(settings, topics, with_targets=not log.state.progress)
     with ThreadPool(THREADS) as pool:
         key = next(filter(None, pool.each(lambda folder: folder.find_object(store), folders)), None)
     if not offsets and key is None:
         return None
+    if _find_new_topics(settings, brokers, log) != topics:  # another driver of this sink has begun meanwhile
+        return find_earlier_writer(settings, brokers, store, warn=warn)
     sinks = [] if key is None else _find_sinks(settings, store, topics)
     return _describe(settings, topics, offsets, key=key, sinks=sinks)
+
+
+def _find_new_topics(settings: Settings, brokers: Brokers, log: CommitLog) -> list[str]:
+    begun = {tp.topic for tp in log.load().progress}
+    return [topic for topic in wanted_topics(settings, brokers) if topic not in begun]
 
 
 def _read_group(

@@ -11,7 +11,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring import first_start
 from kafka_s3.run.wiring.first_start import find_earlier_writer
-from kafka_s3.store.faults import FaultyStore
+from kafka_s3.store.faults import Fault, FaultyStore
 from tests.support.configurations import BLOCK_GZIP
 from tests.support.memory_world import ORDERS, World, settings_of
 
@@ -132,6 +132,16 @@ def test_the_original_block_gzip_sink_goes_on_at_its_pointer_and_is_not_refused(
     world.store.put("2024-01-15/orders-00000-000000000100.gz", b"")
     world.kafka.commit_group(GROUP, {ORDERS: 3})
     assert refusal(world) == ""
+
+
+def test_a_driver_of_the_same_sink_that_begins_meanwhile_is_no_other_writer() -> None:
+    """Two processes are started at once; what one writes after the other has read the log is their own."""
+    world = World({"flush.size": "3"})
+    store = FaultyStore(
+        world.store, [Fault("list", lambda _: written_by_sink(world), matches=lambda key: key == "topics/orders/")]
+    )
+    assert find_earlier_writer(world.settings, world.kafka, store, warn=pytest.fail) is None
+    assert world.objects()
 
 
 class Refusing:
