@@ -179,7 +179,9 @@ class ProgressObserver:
     def warned(self, text: str) -> None:
         show_line(self.bar.console, ("trying again:", "yellow"), f" {text}")
 
-    follower_warned = warned
+    def follower_warned(self, text: str) -> None:
+        """Show the text above the bar."""
+        show_line(self.bar.console, ("warning:", "yellow"), f" {text}")
 
     def recovered(self, after_ms: int) -> None:
         show_line(self.bar.console, ("recovered", "green"), f" after {after_ms / 1000:.0f} s")

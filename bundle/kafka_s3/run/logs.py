@@ -173,7 +173,9 @@ class LogObserver:
         """One line per failure that is tried again."""
         logger.warning("trying again", extra={"facts": {"reason": text}})
 
-    follower_warned = warned
+    def follower_warned(self, text: str) -> None:
+        """Log the text as it is: not all of it is tried again."""
+        logger.warning(text)
 
     def recovered(self, after_ms: int) -> None:
         logger.info("recovered", extra={"facts": {"after_s": round(after_ms / 1000, 1)}})

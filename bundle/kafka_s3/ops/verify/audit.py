@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -21,17 +21,20 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import DataKeys
+from kafka_s3.connect.naming.keys import BlockNames, DataKeys, ObjectKey, last_of_rewritten, slices_of_rewritten
+from kafka_s3.engine.control.status import state_folders
 from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
-from kafka_s3.engine.loop.topics import check_cluster
+from kafka_s3.engine.loop.topics import check_cluster, names_like
 from kafka_s3.kafka.plain_reader import ENVELOPE
-from kafka_s3.model.errors import LogDamaged, ObjectArchived, ObjectMissing, RegistryError
-from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.errors import ConfigError, LogDamaged, ObjectArchived, ObjectMissing, Problem, RegistryError
+from kafka_s3.model.files import DataFile, Role, Slice
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Topic
+from kafka_s3.objects.block_gzip_form import end_by_index
 from kafka_s3.objects.merging import MergeRefused, digest_rows
+from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.verify.claims import (
     REPORT_IT,
@@ -43,6 +46,7 @@ from kafka_s3.ops.verify.claims import (
     gaps_within,
     read_claims,
 )
+from kafka_s3.ops.verify.earlier import EarlierObject, EarlierObjects
 from kafka_s3.ops.verify.expected import ByBytes, ByChain, Digest, Row
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
 from kafka_s3.ops.verify.form import (
@@ -64,6 +68,7 @@ from kafka_s3.store.store import ObjectInfo, ObjectStore, etag_of
 RESTORE_IT: Final = (
     "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
 )
+DOUBLED: Final = "docs/migrate.md (A start that doubled records) shows the way back."
 SHOWN: Final = 5
 Contents = Mapping[str, Counter[Digest]]
 """The digests of the values of objects that were read well, by key."""
@@ -383,10 +388,16 @@ class _Unclaimed(NamedTuple):
     Other sinks may route there, too: in the folder of a topic that is none of these, only names of this sink's own count.
     """
 
-    key: str
+    info: ObjectInfo
     folder: str
     sources: set[str]
     layout: DataKeys
+
+    @property
+    def named(self) -> ObjectKey | None:
+        """What the key says, None if it is not one of this sink's."""
+        names = (self.folder, *sorted(self.sources))
+        return next((one for name in names if (one := self.layout.read(self.info.key, name))), None)
 
 
 @dataclass
@@ -413,6 +424,7 @@ class Bucket:
     folders: dict[str, set[str]] = field(default_factory=dict)
     compared_from: int = 0
     _chosen: frozenset[str] | None = None
+    _sample: int | None = None
     _wanted: int = 0
     _done: int = 0
 
@@ -430,6 +442,7 @@ class Bucket:
         """Looks at every claim once: what is selected, and what contradicts itself. Says which objects are read: all, or an even spread."""
         self.findings += claimed_twice(self.claims)
         self.spans = {tp: self._look_over(tp) for tp in self.claims.segments if self.selection.has(tp)}
+        self._sample = sample
         wanted = self._wanted = sum(span.readable for span in self.spans.values())
         if sample is None or sample >= wanted:
             return
@@ -458,33 +471,93 @@ class Bucket:
         own = {topic: {topic} for topics in self.folders.values() for topic in topics}
         unclaimed = [*self._unclaimed(self.layout, self.folders), *self._unclaimed(DeadLetterKeys(self.paths), own)]
         later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
-        earlier = 0
+        passed_over, before_first = 0, defaultdict[TopicPartition, EarlierObjects](EarlierObjects)
         for one in unclaimed:
-            if one.key in later.keys or one.key.startswith(self.paths.root) != isinstance(one.layout, DeadLetterKeys):
+            key = one.info.key
+            if key in later.keys or key.startswith(self.paths.root) != isinstance(one.layout, DeadLetterKeys):
                 continue
             finding = self._orphan(one)
-            if finding is None:
-                earlier += 1
-            else:
+            if finding is not None:
                 self.findings.append(finding)
-        if earlier:
+                continue
+            passed_over += 1
+            for tp, item in self._before_first(one):
+                before_first[tp].add(item)
+        passed_over -= sum(self._check_overlaps(tp, items) for tp, items in sorted(before_first.items()))
+        if passed_over:
             where = "other topic-partitions or offsets than those verified"
-            self.notes.append(f"{earlier} objects of {where} were not looked at.")
+            self.notes.append(f"{passed_over} objects of {where} were not looked at.")
+
+    def _before_first(self, one: _Unclaimed) -> Iterator[tuple[TopicPartition, EarlierObject]]:
+        """Yield where an unclaimed object begins before the log's first position, if what is verified begins there."""
+        named = one.named
+        if named is None or isinstance(one.layout, DeadLetterKeys):
+            return
+        key, (topic, partition) = one.info.key, named.topic_partition
+        last = last_of_rewritten(key)
+        slices = slices_of_rewritten(key, named) or [Slice(partition, named.offset, -1 if last is None else last, -1)]
+        for source in one.sources if topic == one.folder else {topic}:
+            for part in slices:
+                tp = TopicPartition(source, part.partition)
+                if part.first_offset < self.claims.begins.get(tp, 0) and self._verifies_begin(tp):
+                    until = part.last_offset + 1 or None
+                    yield tp, EarlierObject(part.first_offset, named.encoded_partition, one.info, until)
+
+    def _verifies_begin(self, tp: TopicPartition) -> bool:
+        span = self.spans.get(tp)
+        return span is not None and span.count > 0 and span.first == next(self.claims.segments.of(tp)).identity
+
+    def _check_overlaps(self, tp: TopicPartition, items: EarlierObjects) -> int:
+        """Check whether objects from before the log's first position hold offsets of the log, too. Return how many were counted."""
+        objects, complete = items.close()
+        if self._sample is not None:
+            complete = complete and len(objects) <= self._sample
+            objects = objects[max(len(objects) - self._sample, 0) :]
+        with ThreadPoolExecutor(THREADS) as pool:
+            ends = list(pool.map(self._end_of, objects))
+        begin, accounted = self.claims.begins[tp], OffsetSet()
+        if any(end is not None and end > begin for end in ends):
+            accounted = _offsets(one for one in self.claims.segments.of(tp) if one.is_current)
+        for item, end in zip(objects, ends, strict=True):
+            twice = accounted.since(begin).before(end) if end is not None else OffsetSet()
+            if end is not None and twice.ranges:
+                shared = f"offsets {twice.ranges[0][0]} to {twice.ranges[-1][1]}"
+                text = (
+                    f"It begins at offset {item.start} and reaches to {end - 1} at least, but this sink began at {begin}: "
+                    f"{shared} of {tp} are in its log, too, and so twice in the bucket. {DOUBLED}"
+                )
+                self.findings.append(Finding(FindingKind.TWICE, item.info.key, text))
+        unknown = [item.info.key for item, end in zip(objects, ends, strict=True) if end is None]
+        if unknown or not complete:
+            which = f"such as {unknown[0]}, " if unknown else ""
+            text = f"Not all objects that begin before offset {begin} were counted, {which}so some may hold records of the log, too."
+            self.notes.append(f"{tp}: {text}")
+        return len(objects) - len(unknown)
+
+    def _end_of(self, item: EarlierObject) -> int | None:
+        """Return one past an object's last offset, at least: of offsets without a record nothing is known. None: it cannot be counted."""
+        if item.until is not None:
+            return item.until
+        if isinstance(self.layout, BlockNames):
+            return end_by_index(self.store, item.info.key)
+        if f".{self.form.format}" not in item.info.key.rpartition("/")[2]:
+            return None
+        records = record_count(self.store, item.info, form=self.form.format)
+        return None if records is None else item.start + records
 
     def _unclaimed(self, layout: DataKeys, folders: Mapping[str, set[str]]) -> Iterator[_Unclaimed]:
         """What no entry claims in the folders of these topics."""
-        for prefix, mine in _by_prefix(layout, folders).items():
+        for prefix, mine in layout.topics_by_prefix(folders).items():
             infos = self.store.list(prefix)
             while some := list(islice(infos, LISTED)):
                 for info in self.claims.keys.note_listing(some):
                     owner = next((topic for topic in mine if not layout.is_foreign(info.key, topic)), None)
                     if owner is not None:
-                        yield _Unclaimed(info.key, owner, folders[owner], layout)
+                        yield _Unclaimed(info, owner, folders[owner], layout)
 
     def _orphan(self, one: _Unclaimed) -> Finding | None:
         """The finding on an unclaimed object; None where it lies outside of what is verified, or before the log's first position."""
-        names = (one.folder, *sorted(one.sources))
-        named = next((found for name in names if (found := one.layout.read(one.key, name))), None)
+        named = one.named
         if named is None and one.folder not in one.sources:
             return None
         if named is not None:
@@ -494,7 +567,7 @@ class Bucket:
                 return None
         others = "If no other program writes here (a second sink with the same topics.dir, a copy by hand), remove it."
         text = f"No commit entry claims it, so its records may be in the bucket twice. {others}"
-        return Finding(FindingKind.ORPHAN, one.key, text)
+        return Finding(FindingKind.ORPHAN, one.info.key, text)
 
     def _verifies(self, tp: TopicPartition, offset: int) -> bool:
         """Whether an offset lies in what is verified, and not before the log's first position."""
@@ -609,14 +682,6 @@ class Bucket:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {RESTORE_IT}")
 
 
-def _by_prefix(layout: DataKeys, topics: Iterable[str]) -> dict[str, list[str]]:
-    """The topics by the prefix that is listed for them."""
-    found: dict[str, list[str]] = {}
-    for topic in sorted(topics):
-        found.setdefault(layout.prefix_of(topic), []).append(topic)
-    return found
-
-
 def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
     if isinstance(error, ObjectArchived):
         checked = "It lies in an archive: existence, size and ETag were checked, its content cannot be."
@@ -653,8 +718,10 @@ class Audit:
     notify: Notify = silent
 
     def run(self) -> Report:
-        """Verifies. Raises StorageError and SourceError where bucket or brokers cannot be asked."""
+        """Verify. Raises ConfigError if there is no log, StorageError and SourceError if bucket or brokers cannot be asked."""
         claims = read_claims(self.store, self.paths)
+        if not claims.entries and not claims.findings:
+            raise self._no_log()
         bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.notify)
         bucket.findings += claims.findings
         bucket.findings += self._unknown_topics(claims)
@@ -666,6 +733,15 @@ class Audit:
         if bounds:
             bucket.notes += on_values(bucket.form, bucket.findings)
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
+
+    def _no_log(self) -> ConfigError:
+        others = (name for name in state_folders(self.store, self.paths.prefix) if name != self.paths.sink)
+        near = names_like(self.paths.sink, others)
+        meant = f"Did you mean {' or '.join(near)}?" if near else "Correct the name, the bucket or state.prefix."
+        rule = (
+            f"has no commit log in {self.paths.root}: a sink of that name has written nothing that could be verified."
+        )
+        return ConfigError([Problem("name", self.paths.sink, rule, meant)])
 
     def _unknown_topics(self, claims: Claims) -> Iterator[Finding]:
         """Topics of the configuration of which nothing was verified, because nobody knows them: a name that is misspelt, mostly.

@@ -38,6 +38,7 @@ from kafka_s3.run.spark.session import (
     spark_session,
 )
 from kafka_s3.run.wiring.clients import ask_bucket, ask_kafka
+from kafka_s3.run.wiring.first_start import find_earlier_writer
 from kafka_s3.run.wiring.running import Metering, metering, open_session, run_until_drained, run_until_stopped, stopping
 
 if TYPE_CHECKING:
@@ -256,12 +257,14 @@ class Process:
         # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
         opened = open_session(settings, observer=observer, clock_ms=now_ms, meters=self.meters)
         with opened as sink_session, stopping(self.stop):
-            ask_kafka(settings, observer.preparing)
+            brokers = ask_kafka(settings, observer.preparing)
+            store, watcher = sink_session.store, sink_session.observer
+            problem = find_earlier_writer(settings, brokers, store, warn=watcher.follower_warned)
+            if problem is not None:
+                raise ConfigError([problem])
             observer.preparing("starting Spark")
             spark, channel = self._session_for(settings), sink_session.channel
-            sink = sink_on_spark(
-                settings, spark, observer=sink_session.observer, store=sink_session.store, states=self.states
-            )
+            sink = sink_on_spark(settings, spark, observer=watcher, store=store, states=self.states)
             try:
                 if self.available_now:
                     run_until_drained(sink, settings, self.stop, close=self.close, channel=channel)
