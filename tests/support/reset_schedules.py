@@ -98,7 +98,7 @@ class Later:
 class Schedule:
     """What happens under one seed, and what must be true afterwards. With a `folder` there are an Iceberg table and a state."""
 
-    def __init__(self, seed: int, folder: Path | None = None) -> None:
+    def __init__(self, seed: int, folder: Path | None = None, **more: str) -> None:
         self.draw = Random(seed)
         self.tables = folder is not None
         self.fails = self.draw.random() < 0.25
@@ -111,6 +111,8 @@ class Schedule:
         }
         if folder is not None:
             config |= {"iceberg.catalog.uri": f"sqlite:///{folder}/{seed}.db"}
+        config |= more
+        self.fails = config["behavior.on.lost.offsets"] == "fail"
         self.world = World(config, topics=PARTITIONS)
         self.later = Later()
         self.numbers = self.made = self.asked_times = 0
@@ -215,7 +217,11 @@ class Schedule:
         if self.fails:
             self.cycle()
 
-    def recreate(self) -> None:
+    def add(self, tp: TopicPartition, count: int) -> None:
+        for offset in range(self.head(tp), self.head(tp) + count):
+            self.record(tp, offset)
+
+    def recreate(self, count: int | None = None) -> None:
         if self.fails:
             return
         kafka, self.made = self.world.kafka, self.made + 1
@@ -223,6 +229,9 @@ class Schedule:
         for tp in PARTITIONS:
             kafka.records[tp], kafka.begins[tp] = [], 0
             kafka.cuts.pop(tp, None)
+        if count is not None:
+            self.add(PARTITIONS[0], count)
+            return
         for _ in range(self.draw.choice([0, 1, 2, 3])):
             self.records()
 

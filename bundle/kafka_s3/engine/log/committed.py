@@ -168,7 +168,7 @@ def entries_between(log: CommitLog, first: int, last: int) -> Iterator[CommitEnt
 
 def rewrites_behind(log: CommitLog, last: int) -> Iterator[CommitEntry]:
     """The entries behind a version up to the log's end, for those that rewrite objects or write over them; none of a log without."""
-    if (log.state.rewritten or log.state.incarnations.steps) and last < log.state.version:
+    if last < log.state.version and (log.state.rewritten or log.state.incarnations.newest > last):
         yield from entries_between(log, last + 1, complete_through(log))
 
 

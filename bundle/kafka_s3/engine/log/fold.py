@@ -334,7 +334,7 @@ class LiveObject:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the offset of each row is known: its records fill its offsets but for erased ones, in their order."""
+        """Return whether the offset of each row is known: its records fill its offsets but for erased ones, in their order."""
         file = self.file
         return not file.sorted_by and file.records == file.last_offset - file.first_offset + 1 - len(self.erased)
 

@@ -85,6 +85,11 @@ class Incarnations:
                 steps[reset.topic_partition] = (*earlier, (reset.frontier, reset.version))
         return Incarnations(steps)
 
+    @property
+    def newest(self) -> int:
+        """Return the last entry that began an incarnation, -1 if none did."""
+        return max((version for steps in self.steps.values() for _, version in steps), default=-1)
+
     def latest(self, topic_partition: TopicPartition) -> int:
         """Return the entry that began the newest incarnation, -1 if there is only one."""
         return max((version for _, version in self.steps.get(topic_partition, ())), default=-1)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.engine.log.committed import committed_files
+from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState, letters, read_ledger
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.rewrites import ask_for_rewrite
@@ -18,15 +19,16 @@ from kafka_s3.ops.erasure.forgetting import Forgetting
 from kafka_s3.ops.erasure.subjects import subjects_of
 from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.restore.files import logged_files
-from kafka_s3_testing.faults import Moment
+from kafka_s3_testing.faults import Moment, failure
 from kafka_s3_testing.services.memory import MemoryRecord
+from tests.support.configurations import TOLERANT
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import ORDERS, START_MS, World, rows
-from tests.support.reset_schedules import GRACE_MS, Schedule
+from tests.support.reset_schedules import GRACE_MS, PARTITIONS, Schedule
 from tests.support.rewriting import ask_for_compaction
 from tests.support.verifying import MemoryCluster, audited
 
-SOME, MANY, CHUNK = 60, 5_060, 100
+SOME, MANY, CHUNK = 200, 5_200, 100
 GAP = {"behavior.on.lost.offsets": "gap"}
 
 
@@ -185,13 +187,27 @@ def test_an_upload_that_is_lost_is_not_made_again_from_a_topic_that_was_created_
     world.add(range(5))
     world.start()
     lose_uploads(world)
-    recreate(world, *range(100, 110))
+    recreate(world, *range(100, 103))
     world.add(range(5), tp=other)
     world.start()
     written(world)
-    assert counted(world) == list(range(100, 110))
-    assert world.log().load().frontier == {ORDERS: 10, other: 5}
+    assert counted(world) == list(range(100, 103))
+    assert world.log().load().frontier == {ORDERS: 3, other: 5}
     assert not world.sink.log.waiting
+
+
+def test_an_upload_that_is_lost_is_given_up_once_its_offsets_are_another_topics() -> None:
+    world = World({"flush.size": "5", **GAP})
+    world.add(range(5))
+    world.start([failure("complete_upload", None)])
+    world.sink.poll_and_commit()
+    recreate(world, 100, 101, 102)
+    world.sink.poll_and_commit()
+    for upload_id, upload in list(world.store.uploads.items()):
+        world.store.abort_upload(upload.key, upload_id)
+    world.start()
+    written(world)
+    assert counted(world) == [100, 101, 102]
 
 
 def lose_uploads(world: World) -> None:
@@ -201,6 +217,43 @@ def lose_uploads(world: World) -> None:
         world.sink.poll_and_commit()
     for upload_id, upload in list(world.store.uploads.items()):
         world.store.abort_upload(upload.key, upload_id)
+
+
+def test_what_was_read_beside_the_loop_does_not_count_for_a_topic_that_was_created_since() -> None:
+    schedule = Schedule(0, **GAP, **{"flush.size": "3", "tail.state.enable": "false"})
+    schedule.add(ORDERS, 12)
+    schedule.cycle()
+    schedule.end_reads()
+    schedule.recreate(5)
+    schedule.cycle()
+    schedule.end()
+    schedule.judge()
+
+
+def test_what_was_planned_before_a_topic_was_found_to_be_another_is_not_begun() -> None:
+    schedule = Schedule(0, **GAP, **{"flush.size": "3", "tail.state.enable": "false"})
+    schedule.add(PARTITIONS[0], 3)
+    schedule.cycle()
+    schedule.recreate(20)  # more than before: the poll finds nothing
+    schedule.add(PARTITIONS[1], 3)
+    for _ in range(3):
+        schedule.cycle()
+        schedule.end_reads()
+    schedule.end()
+    schedule.judge()
+
+
+def test_an_erasure_settles_no_dead_letter_of_an_earlier_log() -> None:
+    world = world_of(5, **GAP, **TOLERANT)
+    world.kafka.add(ORDERS, MemoryRecord(5, START_MS, None, b"broken"))
+    written(world)
+    cut(world, 5, 105, 106, 107, 108, 109)
+    written(world)
+    forget(world, 105)
+    paths = world.log().paths
+    ledger = read_ledger(world.store, paths)
+    (letter,) = letters(ledger, world.store, selection=LetterSelection(), missing=lambda file: None)
+    assert (letter.state, letter.letter.value) == (LetterState.READ_AGAIN, b"broken")
 
 
 def test_a_position_among_rows_whose_offsets_are_not_known_becomes_that_of_the_first_row() -> None:
