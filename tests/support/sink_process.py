@@ -14,11 +14,12 @@ from tests.support.repository import ROOT
 
 @dataclass
 class SinkProcess:
-    """A process of this Python with the product on its path; its output goes to a file, so that no pipe fills up."""
+    """A process of this Python, or another one, with the product on its path; its output goes to a file, so that no pipe fills up."""
 
     command: list[str]
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    python: str = sys.executable
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> SinkProcess:
@@ -28,7 +29,7 @@ class SinkProcess:
             environment.pop(name, None)
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, *self.command],
+                [self.python, *self.command],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=environment,

@@ -70,6 +70,14 @@ class Backoff:
         return round(whole * (1 - self.jitter() * (1 - self.least)))
 
 
+_RETRIES: Final = Backoff(1_000, 60_000)
+
+
+def retry_pause_ms(failures: int) -> int:
+    """Return how long to wait after so many failures in a row: not after the first, then a second, doubled up to a minute."""
+    return 0 if failures < 2 else _RETRIES.pause_ms(failures - 1)
+
+
 @dataclass(slots=True)
 class RateLimiter:
     """Lets one of each kind through in `every_s` seconds, and counts the others. `clock` gives seconds that never go back."""

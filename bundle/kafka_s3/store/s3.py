@@ -178,27 +178,40 @@ def secrets_of(options: StoreOptions) -> tuple[str, ...]:
 
 
 class RustOptions:
-    """Makes the storage options at each call, so that credentials that expire are those of the moment; its text form shows none."""
+    """Storage options of `object_store` for a bucket, made at each call, so that credentials that expire are those of the moment.
+
+    The bucket's address is botocore's, as of all other requests: it follows from the options, or from AWS's variables and files. Its text
+    form shows no credentials.
+    """
 
     def __init__(self, options: StoreOptions) -> None:
         self._options = options
         self._session = session_for(options)
+        self._url: str | None = None
 
     def __call__(self) -> dict[str, str]:
-        """The options of `object_store`. Raises StorageError where there are no credentials."""
+        """Return the options. Raises StorageError when there are no credentials."""
         options = self._options
-        found = {
+        credentials = self._credentials()
+        if self._url is None:
+            self._url = self._find_url()
+        return {
             "aws_region": options.region,
-            "aws_virtual_hosted_style_request": "false" if options.path_style else "true",
+            "aws_endpoint_url": self._url,
+            "aws_virtual_hosted_style_request": "true",  # says that the endpoint is the bucket's own, whatever its style
+            "aws_allow_http": str(self._url.startswith("http://")).lower(),
             "aws_conditional_put": "etag",
-            **self._credentials(),
+            **credentials,
             **_encryption(options.encryption),
             **_proxy(options.proxy),
         }
-        if options.endpoint_url:
-            found |= {"aws_endpoint_url": options.endpoint_url}
-            found |= {"aws_allow_http": "true"} if options.endpoint_url.startswith("http://") else {}
-        return found
+
+    def _find_url(self) -> str:
+        client = s3_client(replace(self._options, accelerate=False), self._session)
+        try:
+            return _address_of(client, self._options.bucket).prefix.rstrip("/")
+        finally:
+            client.close()
 
     def _credentials(self) -> dict[str, str]:
         if self._options.credentials.provider is Provider.ANONYMOUS:

@@ -27,13 +27,14 @@ from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TESTING = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 TARGETS = re.findall(r"^(make \w+) +#", README, re.MULTILINE)
 NOISE = (" WARN ", "WARNING", "log4j", "Traceback")
 
 
-def blocks(kind: str) -> list[str]:
-    """The blocks of a kind, in order."""
-    return re.findall(rf"^```{kind}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def blocks(kind: str, page: str = README) -> list[str]:
+    """Return the blocks of a kind, in order."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def block(kind: str) -> str:
@@ -128,7 +129,10 @@ def test_the_install_lines_give_the_command(python: Path, tmp_path: Path) -> Non
 @pytest.mark.nightly  # downloads some 600 MB
 @pytest.mark.timeout(1800)
 def test_an_empty_environment_with_the_readmes_extras_runs_each_of_its_lines(tmp_path: Path) -> None:
-    """The installation, the demo, and the way from one's own topic to its proof, in order; only places and topic are put in."""
+    """The installation, the demo, the way from one's own topic to its proof, and the page on tests, in order.
+
+    Only places and topic are put in.
+    """
     sources = copied_sources(tmp_path)
     variables = terminal(sources / ".venv" / "bin")
     install, *lines = blocks("bash")
@@ -151,6 +155,8 @@ def test_an_empty_environment_with_the_readmes_extras_runs_each_of_its_lines(tmp
         assert demo.wait(60) == 0
     assert [line.split()[1] for line in "".join(lines).splitlines()] == ["validate", "doctor", "run", "verify"]
     assert "every record is accounted for exactly once" in reported[-1]
+    (tests,) = blocks("bash", TESTING)
+    assert re.search(r"^=+ \d+ passed in ", ran(tests, sources, variables), re.MULTILINE)
 
 
 def own_topic(config: Path, *, kafka: str, s3: str) -> None:

@@ -1,6 +1,7 @@
 """Do the quick starts work? Each page's commands run as they stand there, in order, and must print what stands there.
 
-A block of `bash` is run; the block of `text` after it is what it prints. Other blocks are for people only. Sinks run on the tests' Spark.
+A block of `bash` is run; the block of `text` after it is what it prints. Other blocks are for people only. Sinks run on the tests' Spark;
+every night also in the environment that the pages make, on a Spark that the command starts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +30,7 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.files import Reason
 from kafka_s3.run.wiring.running import run_until_drained
 from tests.support.kafka import Given, document, produce
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, copy_checkout
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 AVRO, CLOUD = ROOT / "docs" / "quick-start-avro.md", ROOT / "docs" / "quick-start-cloud.md"
 README = ROOT / "README.md"
+SETUP = "make setup"
 SERVICES = ".venv/bin/kafka-s3 demo --records 0 --keep"
 EXPORT = re.compile(r"^export (\w+=\S+(?: \w+=\S+)*)$")
 NOT_CHECKED = re.compile(r"^not checked: .* did not answer within .*\n", re.MULTILINE)
@@ -53,11 +56,11 @@ class Block:
 
 @dataclass
 class Reader:
-    """Somebody who follows a page: a folder to work in, the variables of a terminal, and Spark for the sinks."""
+    """Somebody who follows a page: a folder to work in, the variables of a terminal, and Spark for sinks that start none themselves."""
 
     folder: Path
     environment: dict[str, str]
-    spark: SparkSession
+    spark: SparkSession | None = None
     ran: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
 
@@ -79,8 +82,8 @@ class Reader:
             self.environment |= pairs(shlex.split(line.removeprefix("export ")))
         rest = "".join(line + "\n" for line in text.splitlines() if line not in exports)
         self.ran.append(rest)
-        if rest.startswith("kafka-s3 run "):
-            return self.sink(rest)
+        if self.spark is not None and rest.startswith("kafka-s3 run "):
+            return self.sink(rest, self.spark)
         done = subprocess.run(
             ["bash", "-e", "-c", rest],
             cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=500, check=False,
@@ -89,8 +92,8 @@ class Reader:
         self.printed.append(done.stdout)
         return done.stdout
 
-    def sink(self, command: str) -> str:
-        """What `kafka-s3 run` does, but for the Spark session of its own."""
+    def sink(self, command: str, spark: SparkSession) -> str:
+        """Do what `kafka-s3 run` does, but on this session."""
         from kafka_s3.run.spark.launch import sink_on_spark
 
         with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +104,7 @@ class Reader:
             assert set(words) - set(sets) <= {"--set", "--available-now", "--flush"}
             assert "--available-now" in words
             settings = resolved(load(self.folder / config, overrides=pairs(sets)))
-            sink = sink_on_spark(settings, self.spark)
+            sink = sink_on_spark(settings, spark)
             run_until_drained(sink, settings, Event(), close=Reason.FLUSH_NOW if "--flush" in words else None)
         return ""
 
@@ -122,9 +125,17 @@ def only(page: Path, kind: str) -> str:
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The variables that the services of both pages' first step print."""
     for page in (AVRO, CLOUD):
-        assert blocks(page)[0].text == f"make setup\n{SERVICES}\n"
+        assert blocks(page)[0].text == f"{SETUP}\n{SERVICES}\n"
     words = ["-m", "kafka_s3", *shlex.split(SERVICES)[1:]]
-    with SinkProcess(words, tmp_path_factory.mktemp("services") / "demo.log", {"PYTHONUNBUFFERED": "1"}) as demo:
+    process = SinkProcess(words, tmp_path_factory.mktemp("services") / "demo.log", {"PYTHONUNBUFFERED": "1"})
+    with services(process) as variables:
+        yield variables
+
+
+@contextmanager
+def services(process: SinkProcess) -> Iterator[dict[str, str]]:
+    """Run the demo's services, and give the variables that they print."""
+    with process as demo:
 
         def lines() -> list[str]:
             return [line.strip() for line in demo.output().splitlines() if EXPORT.match(line.strip())]
@@ -183,6 +194,27 @@ def test_the_avro_quick_start_does_what_its_page_says(reader: Reader) -> None:
 def test_the_cloud_quick_start_does_what_its_page_says(reader: Reader) -> None:
     reader.follow(CLOUD)
     assert len(reader.ran) == 7
+
+
+@pytest.mark.nightly  # downloads some 600 MB
+@pytest.mark.timeout(2400)
+def test_both_quick_starts_work_in_the_environment_that_they_make(tmp_path: Path) -> None:
+    """In a copy of the checkout, by the commands of their first step; each page's terminal has the programs of that environment alone."""
+    clone = tmp_path / "clone"
+    copy_checkout(clone)
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK_", "MAKE"))}
+    done = subprocess.run(SETUP.split(), cwd=clone, env=own, capture_output=True, text=True, timeout=1500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    python = clone / ".venv" / "bin" / "python"
+    words = ["-m", "kafka_s3", *shlex.split(SERVICES)[1:]]
+    variables = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": ""}
+    process = SinkProcess(words, tmp_path / "demo.log", variables, python=str(python))
+    with services(process) as exported:
+        path = f"{python.parent}{os.pathsep}{own['PATH']}"
+        for page in (AVRO, CLOUD):
+            reader = Reader(clone, {**own, "PATH": path, "COLUMNS": "200", **exported})
+            reader.follow(page)
+            assert len(reader.ran) == 7
 
 
 def test_the_readme_leads_to_a_verified_object_of_ones_own_topic(reader: Reader) -> None:

@@ -1,13 +1,16 @@
 """What follows the commit log, and when is it called? The seam to the package `followers`.
 
-After each commit all followers catch up, one after the other. What one raises, foreseen or not, is a warning: it holds neither another nor
-the sink, and it is called again at the next chance. One that failed is left alone for `REST` times as long as its failure took, so that it
-holds the loop for a tenth of the time at most: what fails at once is tried at once. Where files wait to become visible nobody is called.
+After each commit all followers catch up, one after the other. What one raises, foreseen or not, is a warning when it says something new: it holds neither
+another follower nor the sink. One that failed is called again at the next chance, and after longer pauses when it fails again. In any case
+it is left alone for `REST` times as long as its failure took, so that it holds the loop for a tenth of the time at most. While files wait
+to become visible no follower is called.
 """
 
 from __future__ import annotations
 
 import logging
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
@@ -16,10 +19,12 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import Defect, Fenced, SinkError, reason_of
 from kafka_s3.model.protocols import Observer, join_observers
-from kafka_s3.model.timing import iso_time
+from kafka_s3.model.timing import iso_time, retry_pause_ms
 
 REST: Final = 9
 _log = logging.getLogger(__name__)
+_VARYING: Final = re.compile(r"[\w.]*\d[\w.]*")
+"""Words that differ from one try to the next: durations, times, numbers of entries, ids of requests."""
 
 
 class Follower(Protocol):
@@ -72,6 +77,17 @@ class DeadLetterReporter(Protocol):
         """Reports dead letters, whatever the log says of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class FollowerFailure:
+    """Failures of a follower in a row: how many, the reason of the last one, since when (epoch ms), and until when it is left alone."""
+
+    count: int
+    reason: str
+    since_ms: int
+    failed_ms: int
+    rest_ms: int
+
+
 @dataclass
 class Followers:
     """The followers of one sink. `group` mirrors positions as group offsets, once a round where something was committed since."""
@@ -80,8 +96,8 @@ class Followers:
     observer: Observer = field(default_factory=join_observers)
     group: Follower | None = None
     _behind: set[str] = field(default_factory=set)
-    _failed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _troubles: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _failures: dict[str, FollowerFailure] = field(default_factory=dict)
+    _reported: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _mirrored: int = -1
 
     @property
@@ -91,9 +107,9 @@ class Followers:
         for one in (*self.all, *([self.group] if self.group is not None else [])):
             if isinstance(one, HinderedFollower):
                 found += [f"{one.name}: {problem}" for problem in one.problems]
-            elif one.name in self._troubles:
-                since_ms, why = self._troubles[one.name]
-                found.append(f"{one.name}, since {iso_time(since_ms, 'seconds')}: {why}")
+            elif one.name in self._failures:
+                failure = self._failures[one.name]
+                found.append(f"{one.name}, since {iso_time(failure.since_ms, 'seconds')}: {failure.reason}")
         return tuple(found)
 
     def catch_up(self, log: CommitLog) -> None:
@@ -116,7 +132,7 @@ class Followers:
         except Fenced:
             raise
         except SinkError as error:
-            self.observer.follower_warned(f"{self.group.name}: {error} They follow after the next round.")
+            self._warn(self.group, error, "They follow after a later round.")
 
     def report(self, letters: Sequence[DeadLetter]) -> None:
         """Reports records at which topic-partitions stop to those that report dead letters."""
@@ -125,7 +141,7 @@ class Followers:
                 try:
                     reporter.report(letters)
                 except Exception as failed:  # what stops the topic-partition is the record
-                    self.observer.follower_warned(f"{reporter.name}: {_foreseen(failed)}")
+                    self._warn(reporter, _foreseen(failed), "")
 
     def _catch_up(self, followers: Sequence[Follower], log: CommitLog) -> None:
         refused: SinkError | None = None
@@ -147,30 +163,50 @@ class Followers:
                 if required:
                     refused = error
                 else:
-                    self.observer.follower_warned(f"{follower.name}: {error} It catches up at the next chance.")
+                    self._warn(follower, error, "It catches up when it can.")
         if refused is not None:
             raise refused
 
     def _rests(self, follower: Follower, log: CommitLog) -> bool:
-        """Whether the follower is left alone for now."""
-        failed_ms, took_ms = self._failed.get(follower.name, (0, 0))
-        return 0 <= log.clock_ms() - failed_ms < REST * took_ms
+        """Return whether the follower is left alone for now."""
+        failure = self._failures.get(follower.name)
+        return failure is not None and 0 <= log.clock_ms() - failure.failed_ms < failure.rest_ms
 
     def _call(self, follower: Follower, log: CommitLog) -> None:
         called_ms = log.clock_ms()
         try:
             follower.catch_up(log)
         except Exception as raised:
-            failed_ms, error = log.clock_ms(), _foreseen(raised)
-            self._failed[follower.name] = failed_ms, failed_ms - called_ms
-            since_ms, before = self._troubles.get(follower.name, (failed_ms, ""))
-            self._troubles[follower.name] = since_ms, str(error)
+            error, before = _foreseen(raised), self._failures.get(follower.name)
+            self._note_failure(follower, str(error), called_ms=called_ms, failed_ms=log.clock_ms())
             if error is raised:
                 raise
-            if str(error) != before:
+            if before is None or str(error) != before.reason:
                 _log.error("%s failed in an unforeseen way", follower.name, exc_info=raised)
             raise error from raised
-        self._troubles.pop(follower.name, None)
+        self._failures.pop(follower.name, None)
+        self._reported[follower.name] &= _kinds(follower.problems) if isinstance(follower, HinderedFollower) else set()
+
+    def _note_failure(self, follower: Follower, reason: str, *, called_ms: int, failed_ms: int) -> None:
+        before = self._failures.get(follower.name, FollowerFailure(0, "", failed_ms, failed_ms, 0))
+        rest_ms = REST * (failed_ms - called_ms)
+        if not isinstance(
+            follower, HinderedFollower
+        ):  # these leave alone what they cannot follow, and go on with the others
+            rest_ms = max(rest_ms, retry_pause_ms(before.count + 1))
+        self._failures[follower.name] = FollowerFailure(before.count + 1, reason, before.since_ms, failed_ms, rest_ms)
+
+    def _warn(self, follower: Follower | DeadLetterReporter, error: SinkError, consequence: str) -> None:
+        """Warn of an error, unless the follower has failed in the same way since it last succeeded."""
+        problems = follower.problems if isinstance(follower, HinderedFollower) else ()
+        kinds = _kinds(problems or (str(error),))
+        if not kinds <= self._reported[follower.name]:
+            self._reported[follower.name] |= kinds
+            self.observer.follower_warned(f"{follower.name}: {error} {consequence}".rstrip())
+
+
+def _kinds(texts: Iterable[str]) -> set[str]:
+    return {_VARYING.sub("#", text) for text in texts}
 
 
 def _foreseen(error: Exception) -> SinkError:

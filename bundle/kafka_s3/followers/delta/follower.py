@@ -14,6 +14,7 @@ A table that cannot follow keeps the place that it has reached, is tried again l
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -36,6 +37,7 @@ from kafka_s3.followers.progress import TablePositions, note_positions, read_pos
 from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable, reason_of
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.process import ThreadPool
+from kafka_s3.model.timing import retry_pause_ms
 from kafka_s3.store.store import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -229,6 +231,7 @@ class FollowingTables:
         self._metadata = metadata
         self._positions: TablePositions | None = None
         self._waits: dict[str, int] = {}
+        self._failures: Counter[str] = Counter()
 
     @property
     def due(self) -> bool:
@@ -297,6 +300,7 @@ class FollowingTables:
                 note_positions(self._store, self._key, positions)
             return
         positions.held.pop(topic, None)
+        del self._failures[topic]
         if positions.version >= head:
             del positions.behind[topic]
         note_positions(self._store, self._key, positions)
@@ -317,8 +321,10 @@ class FollowingTables:
     def _hold(
         self, topic: str, positions: TablePositions, *, after: int, error: TableError, failures: list[TableError]
     ) -> bool:
-        """Leaves a table where it is; whether that is to be noted."""
-        self._waits[topic] = self._clock_ms() + (PATIENCE_MS if isinstance(error, TableRefused) else 0)
+        """Leave a table where it is, and return whether that is to be noted."""
+        self._failures[topic] += 1
+        pause_ms = PATIENCE_MS if isinstance(error, TableRefused) else retry_pause_ms(self._failures[topic])
+        self._waits[topic] = self._clock_ms() + pause_ms
         failures.append(error)
         return positions.hold(topic, after=after, why=str(error), now_ms=self._clock_ms())
 
