@@ -1,9 +1,9 @@
 """What follows the commit log, and when is it called? The seam to the package `followers`.
 
-After each commit all followers catch up, one after the other. What one raises, foreseen or not, is a warning when it says something new: it holds neither
-another follower nor the sink. One that failed is called again at the next chance, and after longer pauses when it fails again. In any case
-it is left alone for `REST` times as long as its failure took, so that it holds the loop for a tenth of the time at most. While files wait
-to become visible no follower is called.
+After each commit all followers catch up, one after the other. What one raises, foreseen or not, is a warning when it says something
+new: it holds neither another follower nor the sink. One that failed is called again at the next chance, and after longer pauses when it
+fails again. In any case it is left alone for `REST` times as long as its failure took, so that it holds the loop for a tenth of the time at
+most. While files wait to become visible no follower is called.
 """
 
 from __future__ import annotations
