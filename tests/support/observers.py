@@ -9,11 +9,14 @@ from kafka_s3.model.protocols import Observer, RoundSummary
 
 @dataclass
 class Warnings(Observer):
-    """What the sink warned of."""
+    """What the sink and its followers warned of."""
 
     texts: list[str] = field(default_factory=list)
 
     def warned(self, text: str) -> None:
+        self.texts.append(text)
+
+    def follower_warned(self, text: str) -> None:
         self.texts.append(text)
 
 
