@@ -388,16 +388,15 @@ class _Unclaimed(NamedTuple):
     Other sinks may route there, too: in the folder of a topic that is none of these, only names of this sink's own count.
     """
 
-    info: ObjectInfo
+    key: str
+    size: int
     folder: str
     sources: set[str]
     layout: DataKeys
 
-    @property
-    def named(self) -> ObjectKey | None:
-        """What the key says, None if it is not one of this sink's."""
+    def read_key(self) -> ObjectKey | None:
         names = (self.folder, *sorted(self.sources))
-        return next((one for name in names if (one := self.layout.read(self.info.key, name))), None)
+        return next((part for name in names if (part := self.layout.read(self.key, name))), None)
 
 
 @dataclass
@@ -471,41 +470,30 @@ class Bucket:
         own = {topic: {topic} for topics in self.folders.values() for topic in topics}
         unclaimed = [*self._unclaimed(self.layout, self.folders), *self._unclaimed(DeadLetterKeys(self.paths), own)]
         later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
+        first_positions = self._first_positions() if unclaimed else {}
         passed_over, before_first = 0, defaultdict[TopicPartition, EarlierObjects](EarlierObjects)
         for one in unclaimed:
-            key = one.info.key
-            if key in later.keys or key.startswith(self.paths.root) != isinstance(one.layout, DeadLetterKeys):
+            if one.key in later.keys or one.key.startswith(self.paths.root) != isinstance(one.layout, DeadLetterKeys):
                 continue
-            finding = self._orphan(one)
+            named = one.read_key()
+            finding = self._orphan(one, named)
             if finding is not None:
                 self.findings.append(finding)
                 continue
             passed_over += 1
-            for tp, item in self._before_first(one):
-                before_first[tp].add(item)
+            if named is not None and not isinstance(one.layout, DeadLetterKeys):
+                for item in _earlier_objects(one, named):
+                    if item.start < first_positions.get(item.topic_partition, 0):
+                        before_first[item.topic_partition].add(item)
         passed_over -= sum(self._check_overlaps(tp, items) for tp, items in sorted(before_first.items()))
         if passed_over:
             where = "other topic-partitions or offsets than those verified"
             self.notes.append(f"{passed_over} objects of {where} were not looked at.")
 
-    def _before_first(self, one: _Unclaimed) -> Iterator[tuple[TopicPartition, EarlierObject]]:
-        """Yield where an unclaimed object begins before the log's first position, if what is verified begins there."""
-        named = one.named
-        if named is None or isinstance(one.layout, DeadLetterKeys):
-            return
-        key, (topic, partition) = one.info.key, named.topic_partition
-        last = last_of_rewritten(key)
-        slices = slices_of_rewritten(key, named) or [Slice(partition, named.offset, -1 if last is None else last, -1)]
-        for source in one.sources if topic == one.folder else {topic}:
-            for part in slices:
-                tp = TopicPartition(source, part.partition)
-                if part.first_offset < self.claims.begins.get(tp, 0) and self._verifies_begin(tp):
-                    until = part.last_offset + 1 or None
-                    yield tp, EarlierObject(part.first_offset, named.encoded_partition, one.info, until)
-
-    def _verifies_begin(self, tp: TopicPartition) -> bool:
-        span = self.spans.get(tp)
-        return span is not None and span.count > 0 and span.first == next(self.claims.segments.of(tp)).identity
+    def _first_positions(self) -> dict[TopicPartition, int]:
+        """Return where the log begins, of each topic-partition whose first segment is verified."""
+        segments = {tp: next(self.claims.segments.of(tp)) for tp, span in self.spans.items() if span.count}
+        return {tp: self.claims.begins[tp] for tp, first in segments.items() if self.spans[tp].first == first.identity}
 
     def _check_overlaps(self, tp: TopicPartition, items: EarlierObjects) -> int:
         """Check whether objects from before the log's first position hold offsets of the log, too. Return how many were counted."""
@@ -526,8 +514,8 @@ class Bucket:
                     f"It begins at offset {item.start} and reaches to {end - 1} at least, but this sink began at {begin}: "
                     f"{shared} of {tp} are in its log, too, and so twice in the bucket. {DOUBLED}"
                 )
-                self.findings.append(Finding(FindingKind.TWICE, item.info.key, text))
-        unknown = [item.info.key for item, end in zip(objects, ends, strict=True) if end is None]
+                self.findings.append(Finding(FindingKind.TWICE, item.key, text))
+        unknown = [item.key for item, end in zip(objects, ends, strict=True) if end is None]
         if unknown or not complete:
             which = f"such as {unknown[0]}, " if unknown else ""
             text = f"Not all objects that begin before offset {begin} were counted, {which}so some may hold records of the log, too."
@@ -535,14 +523,14 @@ class Bucket:
         return len(objects) - len(unknown)
 
     def _end_of(self, item: EarlierObject) -> int | None:
-        """Return one past an object's last offset, at least: of offsets without a record nothing is known. None: it cannot be counted."""
+        """Return one past an object's last offset, at least: it may hold offsets without a record. None: it cannot be counted."""
         if item.until is not None:
             return item.until
         if isinstance(self.layout, BlockNames):
-            return end_by_index(self.store, item.info.key)
-        if f".{self.form.format}" not in item.info.key.rpartition("/")[2]:
+            return end_by_index(self.store, item.key)
+        if f".{self.form.format}" not in item.key.rpartition("/")[2]:
             return None
-        records = record_count(self.store, item.info, form=self.form.format)
+        records = record_count(self.store, item.key, size=item.size, form=self.form.format)
         return None if records is None else item.start + records
 
     def _unclaimed(self, layout: DataKeys, folders: Mapping[str, set[str]]) -> Iterator[_Unclaimed]:
@@ -553,11 +541,10 @@ class Bucket:
                 for info in self.claims.keys.note_listing(some):
                     owner = next((topic for topic in mine if not layout.is_foreign(info.key, topic)), None)
                     if owner is not None:
-                        yield _Unclaimed(info, owner, folders[owner], layout)
+                        yield _Unclaimed(info.key, info.size, owner, folders[owner], layout)
 
-    def _orphan(self, one: _Unclaimed) -> Finding | None:
+    def _orphan(self, one: _Unclaimed, named: ObjectKey | None) -> Finding | None:
         """The finding on an unclaimed object; None where it lies outside of what is verified, or before the log's first position."""
-        named = one.named
         if named is None and one.folder not in one.sources:
             return None
         if named is not None:
@@ -567,7 +554,7 @@ class Bucket:
                 return None
         others = "If no other program writes here (a second sink with the same topics.dir, a copy by hand), remove it."
         text = f"No commit entry claims it, so its records may be in the bucket twice. {others}"
-        return Finding(FindingKind.ORPHAN, one.info.key, text)
+        return Finding(FindingKind.ORPHAN, one.key, text)
 
     def _verifies(self, tp: TopicPartition, offset: int) -> bool:
         """Whether an offset lies in what is verified, and not before the log's first position."""
@@ -680,6 +667,18 @@ class Bucket:
             return _unreadable(file, error)
         except ObjectMissing:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {RESTORE_IT}")
+
+
+def _earlier_objects(one: _Unclaimed, named: ObjectKey) -> Iterator[EarlierObject]:
+    """Yield an unclaimed object as one of each topic-partition whose records it may hold."""
+    topic, partition = named.topic_partition
+    last = last_of_rewritten(one.key)
+    whole = Slice(partition, named.offset, -1 if last is None else last, -1)
+    for part in slices_of_rewritten(one.key, named) or [whole]:
+        for source in one.sources if topic == one.folder else {topic}:
+            until = part.last_offset + 1 or None
+            tp = TopicPartition(source, part.partition)
+            yield EarlierObject(part.first_offset, named.encoded_partition, tp, one.key, one.size, until)
 
 
 def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
-from kafka_s3.store.store import ObjectInfo
+from kafka_s3.model.offsets import TopicPartition
 
 KEPT: Final = 50
 """Objects of a topic-partition that are counted at most, the nearest to its first position."""
@@ -23,8 +23,10 @@ class EarlierObject:
 
     start: int
     encoded_partition: str
-    info: ObjectInfo = field(compare=False)
-    until: int | None = None
+    topic_partition: TopicPartition
+    key: str
+    size: int
+    until: int | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)
@@ -43,7 +45,7 @@ class EarlierObjects:
             return
         if previous.encoded_partition == item.encoded_partition:
             if previous.start == item.start:
-                self._previous = min(previous, item, key=lambda one: len(one.info.key))
+                self._previous = min(previous, item, key=lambda one: len(one.key))
                 return
             self._ended = max(self._ended, min(previous.start, item.start))
         self._keep(previous)
