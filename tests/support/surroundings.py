@@ -18,7 +18,6 @@ from tests.support.configurations import BASE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.model.protocols import join_observers
     from kafka_s3_testing.services.kafka import EmbeddedKafka
     from kafka_s3_testing.services.s3 import EmbeddedS3
 
@@ -50,6 +49,7 @@ class Surroundings:
 
     def sink(self, config: dict[str, str], *, observer: object = None, read_timeout_s: float | None = None) -> Sink:
         """The real sink of a configuration, not opened yet; its driver waits so long for an answer of S3."""
+        from kafka_s3.model.protocols import join_observers
         from kafka_s3.run.spark.launch import sink_on_spark
 
         settings = resolved(validate(config).usable())
