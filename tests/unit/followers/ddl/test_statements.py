@@ -179,7 +179,7 @@ def test_a_copy_that_spark_writes_is_recognised_by_its_name() -> None:
 
 def test_names_cannot_end_their_quotes() -> None:
     columns = TableColumns.of({'a"b`c': "long"})
-    found = ExternalTable("a'; DROP", "s3://lake/it's/", "json", ".json", columns, (PartitionKey("k`e'y"),))
+    found = ExternalTable("a'; DROP", "s3://lake/it's/", "json", columns, (PartitionKey("k`e'y"),))
     text = script(QueryEngine.ATHENA, found)
     assert "LOCATION 's3://lake/it''s/'" in text
     assert "`k``e'y`" in text
@@ -203,14 +203,14 @@ def test_names_cannot_end_their_quotes() -> None:
 )
 def test_only_times_are_worked_out(encoded: list[str], levels: dict[str, str]) -> None:
     keys = partition_keys(encoded, ())
-    found = projection(ExternalTable("t", "s3://b/t/", "json", ".json", TableColumns(), keys))
+    found = projection(ExternalTable("t", "s3://b/t/", "json", TableColumns(), keys))
     kinds = {key.split(".")[1]: value for key, value in found.items() if key.endswith(".type")}
     assert kinds == levels
 
 
 def test_years_are_those_of_the_log_and_some_to_come_and_digits_are_as_wide_as_they_were() -> None:
     keys = partition_keys(["year=2024/month=9", "year=2025/month=11"], ())
-    found = projection(ExternalTable("t", "s3://b/t/", "json", ".json", TableColumns(), keys))
+    found = projection(ExternalTable("t", "s3://b/t/", "json", TableColumns(), keys))
     assert found["projection.year.range"] == "2024,2035"
     assert "projection.month.digits" not in found
 
