@@ -137,8 +137,8 @@ def delete(
     if with_log:
         keys = [*_log_keys(target), *keys]
         say(
-            f"The commit log of {target.name} says which records are in objects. Without it a sink of that name begins where its consumer "
-            "group is, or at the beginning, and may write records a second time. Data and dead letter files stay."
+            f"The commit log of {target.name} says which records are in objects. Without it a sink of that name refuses to start while "
+            "these are there (behavior.on.earlier.writer). Data and dead letter files stay."
         )
         confirm(None if yes else f"Delete {len(keys)} objects of {target.folder}{target.name}/?")
     removed = OpenFileStates(target.store, target.paths).remove_all() if with_log else 0

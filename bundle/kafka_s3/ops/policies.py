@@ -19,7 +19,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.conversion import inflated_columns
 from kafka_s3.run.wiring.iceberg import warehouse_of
-from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
+from kafka_s3.run.wiring.pipeline import object_names, resumes_at_pointer, state_paths
 
 OBJECTS: Final = ("s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
 """Objects are multipart uploads; GetObject is also for HEAD, which settles the lost answer of a completion."""
@@ -183,7 +183,7 @@ def _check(settings: Settings, transitions: Sequence[Transition], root: str, dat
     if archived and settings.flag("delta.enable"):
         rule = "would archive the files and the log of Delta tables, which could not be read any more."
         problems.append(Problem("--transition", shown, rule, "Use GLACIER_IR, or delta.enable=false."))
-    if archived and is_block_gzip(settings) and settings.text("block.gzip.dialect") == "original":
+    if archived and resumes_at_pointer(settings):
         rule = "would archive the objects that say where the sink resumes."
         problems.append(Problem("--transition", shown, rule, "Use GLACIER_IR."))
     if problems:

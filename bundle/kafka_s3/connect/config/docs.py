@@ -127,7 +127,8 @@ _G = OptionGroup
 PAGES: Final = (
     Page("configuration-reading.md", "Topics, brokers, logins", "which topics are read, from which brokers, with which login", (
         Chapter("Connector and topics", (_G.FRAMEWORK,),
-                ("topics.refresh.interval.ms", "behavior.on.lost.offsets", "consumer.group.mirror.enable")),
+                ("topics.refresh.interval.ms", "behavior.on.earlier.writer", "behavior.on.lost.offsets",
+                 "consumer.group.mirror.enable")),
         Chapter("Kafka", (_G.KAFKA,), ("kafka.bootstrap.servers", "kafka.reader", "poll.interval.ms"),
                 "Logins step by step: [logins](logins.md)."),
     )),

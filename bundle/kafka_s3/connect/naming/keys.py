@@ -85,6 +85,13 @@ class DataKeys(Protocol):
         """What the keys of these topics' objects begin with."""
         return tuple(dict.fromkeys(self.prefix_of(topic) for topic in sorted(topics)))
 
+    def topics_by_prefix(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        """Group topics by the prefix below which their objects lie."""
+        groups: dict[str, list[str]] = {}
+        for topic in sorted(topics):
+            groups.setdefault(self.prefix_of(topic), []).append(topic)
+        return groups
+
     @abstractmethod
     def read(self, key: str, topic: str) -> ObjectKey | None:
         """What the key of one of the topic's objects says, None for a key that no sink gives."""

@@ -70,17 +70,23 @@ def has_targets_apart(steps: Sequence[ConfiguredStep], topics: Sequence[str]) ->
     """Whether no two of Kafka's topics go to one topic: one topic alone, or patterns that send the listed ones apart."""
     if len(topics) < 2:
         return True
-    found = [one for one in steps if one.transform.routes]
-    if any(one.predicate is not None or one.transform.kind != "regex_router" for one in found):
-        return False
+    targets = routed_topics(steps, topics)
+    return targets is not None and len(set(targets)) == len(topics)
+
+
+def routed_topics(steps: Sequence[ConfiguredStep], topics: Sequence[str]) -> list[str] | None:
+    """Return the topic to which all records of each topic go; None if that depends on the records."""
+    routers = [one for one in steps if one.transform.routes]
+    if any(one.predicate is not None or one.transform.kind != "regex_router" for one in routers):
+        return None
     targets = list(topics)
-    for one in found:
+    for one in routers:
         router = RegexRouter(compiled(one.transform.text("regex")), one.transform.text("replacement"))
         try:
             targets = [router.target(topic) for topic in targets]
         except Refused:
-            return False
-    return len(set(targets)) == len(topics)
+            return None
+    return targets
 
 
 def _step(one: ConfiguredStep, *, now_ms: int, strict: bool, has_schemas: bool) -> ChainLink:

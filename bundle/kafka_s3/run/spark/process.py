@@ -39,6 +39,7 @@ from kafka_s3.run.spark.session import (
     spark_session,
 )
 from kafka_s3.run.wiring.clients import ask_bucket, ask_kafka
+from kafka_s3.run.wiring.first_start import find_earlier_writer
 from kafka_s3.run.wiring.running import Metering, metering, open_session, run_until_drained, run_until_stopped, stopping
 
 if TYPE_CHECKING:
@@ -251,12 +252,14 @@ class Process:
         # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
         opened = open_session(settings, observer=observer, clock_ms=now_ms, meters=self.meters)
         with opened as sink_session, stopping(self.stop):
-            ask_kafka(settings, observer.preparing)
+            brokers = ask_kafka(settings, observer.preparing)
+            store, heartbeat = sink_session.store, sink_session.heartbeat
+            problem = find_earlier_writer(settings, brokers, store, warn=heartbeat.follower_warned)
+            if problem is not None:
+                raise ConfigError([problem])
             observer.preparing("starting Spark")
             spark, channel = self._session_for(settings), sink_session.channel
-            sink = sink_on_spark(
-                settings, spark, observer=sink_session.heartbeat, store=sink_session.store, states=self.states
-            )
+            sink = sink_on_spark(settings, spark, observer=heartbeat, store=store, states=self.states)
             try:
                 if self.available_now:
                     run_until_drained(sink, settings, self.stop, close=self.close, channel=channel)
@@ -264,7 +267,7 @@ class Process:
                     run_until_stopped(sink, settings, self.stop, channel=channel)
             finally:
                 if not isinstance(spark, SessionTurns):
-                    set_task_values(spark, sink_session.heartbeat.current)
+                    set_task_values(spark, heartbeat.current)
 
     def _session_for(self, settings: Settings) -> SparkSession | SessionTurns:
         """The session, which has started. Whoever names tables in it or keeps them there has it for good."""

@@ -83,9 +83,10 @@ def ask_bucket(settings: Settings, notify: Callable[[str], None]) -> None:
         next(store.list(state_paths(settings).root), None)
 
 
-def ask_kafka(settings: Settings, notify: Callable[[str], None]) -> None:
-    """Describes the cluster and the topics. Raises SourceError where the brokers refuse or do not answer."""
+def ask_kafka(settings: Settings, notify: Callable[[str], None]) -> KafkaBrokers:
+    """Describe the cluster and the topics, and return the client. Raises SourceError if the brokers refuse or do not answer."""
     notify(f"connecting to Kafka at {settings.text('kafka.bootstrap.servers')}")
     brokers = brokers_of(settings)
     brokers.cluster_id()
     brokers.describe(settings.names("topics"))
+    return brokers

@@ -256,6 +256,11 @@ def is_block_gzip(settings: Settings) -> bool:
     return settings.text("format.class") == BLOCK_GZIP_FORMAT
 
 
+def resumes_at_pointer(settings: Settings) -> bool:
+    """Whether the bucket says where the sink begins, as in the original Block-GZIP sink, and not the consumer group (SEMANTICS B5)."""
+    return is_block_gzip(settings) and settings.text("block.gzip.dialect") == "original"
+
+
 def block_names(settings: Settings) -> BlockNames:
     """How a Block-GZIP sink names its objects."""
     zone = UTC if settings.text("block.gzip.zone") == "UTC" else None

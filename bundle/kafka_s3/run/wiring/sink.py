@@ -26,10 +26,10 @@ from kafka_s3.run.wiring.followers import Surroundings, compactor_of, followed_b
 from kafka_s3.run.wiring.pipeline import (
     block_names,
     fingerprint,
-    is_block_gzip,
     make_pipeline,
     object_names,
     readiness,
+    resumes_at_pointer,
     state_paths,
 )
 from kafka_s3.store.store import ObjectStore
@@ -140,7 +140,7 @@ def has_tables(settings: Settings) -> bool:
 
 def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
     """The original Block-GZIP sink goes on where its bucket says, whatever Kafka's group says (SEMANTICS B5)."""
-    if not is_block_gzip(settings) or settings.text("block.gzip.dialect") != "original":
+    if not resumes_at_pointer(settings):
         return None
     return partial(position_in_bucket, store, block_names(settings))
 

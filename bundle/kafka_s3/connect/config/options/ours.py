@@ -91,6 +91,9 @@ SINK: Final = (
            "rest follows in the same round.", _GROUP, valid=Range(1)),
     Option("behavior.on.lost.offsets", _TEXT, "fail", "What happens when records that must be read are no longer in Kafka: stop, or record "
            "a gap and go on.", _GROUP, valid=OneOf(("fail", "gap"))),
+    Option("behavior.on.earlier.writer", _TEXT, "fail", "What happens at a start if a topic has no position in the commit log, but a "
+           "connector or another sink has committed offsets of it or written objects of this sink's form: refuse, or begin anew beside "
+           "what is there.", _GROUP, valid=OneOf(("fail", "ignore")), since="0.2.0"),
     Option("errors.stop.scope", _TEXT, "partition", "How far a stop reaches (a bad record without tolerance, lost offsets under `fail`, a "
            "schema that a Delta table refuses): `partition` stops that Kafka partition, and the others go on; `sink` stops the sink once "
            "the others' files are committed.", _GROUP, valid=OneOf(("partition", "sink"))),

@@ -101,6 +101,6 @@ def test_a_key_says_which_version_brought_it() -> None:
         version: {option.key.partition(".")[0] for option in OPTIONS if option.since == version}
         for version in ("0.1.0", "0.2.0")
     }
-    assert brought["0.2.0"] == {"iceberg", "state", "compact", "rewrite", "spark"}
+    assert brought["0.2.0"] == {"iceberg", "state", "compact", "rewrite", "spark", "behavior"}
     assert not {"iceberg", "compact", "rewrite"} & brought["0.1.0"]
     assert {option.since for option in OPTIONS} == set(brought)
