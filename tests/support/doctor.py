@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus
@@ -28,6 +29,7 @@ class Cluster:
     topics: dict[str, dict[str, str]] = field(default_factory=lambda: {"orders": {"retention.ms": str(7 * DAY_MS)}})
     rights: dict[str, frozenset[str]] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
     creation: SourceError | None = None
     settings_refused: bool = False
     down: bool = False
@@ -56,6 +58,9 @@ class Cluster:
 
     def group_members(self, group: str) -> list[str]:
         return self.members
+
+    def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.committed[tp] for tp in partitions if tp in self.committed}
 
     def check_creation(self, name: str, *, replication: int) -> None:
         if self.creation is not None:

@@ -12,6 +12,7 @@ from kafka_s3.cli.doctor import document, print_results
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose, longest_wait_ms, retried_while_unavailable
 from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
 from kafka_s3.store.faults import FaultyStore, Verb, failure
@@ -24,12 +25,12 @@ from tests.support.memory_world import BASE
 
 def test_a_healthy_world_is_all_ok_and_the_bucket_is_left_as_it_was() -> None:
     store = MemoryStore()
-    store.put("topics/orders/partition=0/orders+0+0000000000.json", b"{}")
+    store.put("topics/orders/notes.txt", b"{}")
     findings = diagnosed(store=store)
     assert bad(findings) == {}
     assert worst(findings) is CheckStatus.OK
-    assert {finding.area for finding in findings} == {"configuration", "kafka", "bucket", "rights"}
-    assert list(store.objects) == ["topics/orders/partition=0/orders+0+0000000000.json"]
+    assert {finding.area for finding in findings} == {"configuration", "kafka", "bucket", "rights", "first start"}
+    assert list(store.objects) == ["topics/orders/notes.txt"]
     assert store.uploads == {}
 
 
@@ -121,6 +122,13 @@ def test_a_group_that_may_not_be_committed_to_is_a_warning() -> None:
     cluster = Cluster(rights={"mine": frozenset({"DESCRIBE"})})
     findings = diagnosed({**ROTATING, "consumer.override.group.id": "mine"}, cluster=cluster)
     assert bad(findings) == {"group mine": CheckStatus.WARNING}
+
+
+def test_a_topic_that_a_connector_has_written_is_a_failure_that_names_migrate() -> None:
+    found = of(diagnosed(cluster=Cluster(committed={TopicPartition("orders", 1): 200})), "does not know")
+    assert found.status is CheckStatus.FAILED
+    assert "connect-orders has committed orders-1 at 200" in found.detail
+    assert "kafka-s3 migrate CONFIG --apply" in found.remedy
 
 
 def test_a_coordinator_that_is_still_loading_is_asked_again() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -21,7 +21,15 @@ from kafka_s3.connect.config.validate import CheckedConfig, resolved
 from kafka_s3.engine.loop.topics import names_like
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.zone import VARIABLE, Zone, own_zone
-from kafka_s3.model.errors import ConfigError, KafkaUnavailable, PreconditionFailed, Problem, SourceError, StorageError
+from kafka_s3.model.errors import (
+    ConfigError,
+    KafkaUnavailable,
+    LogDamaged,
+    PreconditionFailed,
+    Problem,
+    SourceError,
+    StorageError,
+)
 from kafka_s3.model.files import Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
@@ -29,6 +37,7 @@ from kafka_s3.ops.doctor.findings import Area, CheckResult, CheckStatus
 from kafka_s3.ops.doctor.registry import check_registry
 from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import group_of, wanted_topics
+from kafka_s3.run.wiring.first_start import find_earlier_writer
 from kafka_s3.run.wiring.pipeline import object_names, rotation_rules, state_paths
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.store import BucketAnswer, BucketFacts, LifecycleRule, ObjectStore
@@ -324,15 +333,15 @@ Reach = Callable[[Settings, TopicPartition], str | None]
 """Why this process cannot read a topic-partition with librdkafka; None: it can."""
 
 
-def check_kafka(settings: Settings, brokers: KafkaBrokers) -> Iterator[CheckResult]:
-    """Everything that the sink needs of Kafka; one finding where the brokers do not answer at all."""
+def check_kafka(settings: Settings, brokers: KafkaBrokers) -> Generator[CheckResult, None, bool]:
+    """Yield everything that the sink needs of Kafka, one finding if the brokers do not answer. Return whether they do."""
     try:
         cluster = brokers.cluster_id()
         names = wanted_topics(settings, brokers)
         found = brokers.describe(names)
     except SourceError as error:
         yield KAFKA.failed("brokers", str(error))
-        return
+        return False
     yield KAFKA.ok("brokers", f"cluster {cluster} at {settings.text('kafka.bootstrap.servers')}")
     if settings.optional_text(f"{CONSUMER}{RACK}") == AUTO_RACK:
         yield _zone(own_zone(), brokers.racks())
@@ -347,6 +356,7 @@ def check_kafka(settings: Settings, brokers: KafkaBrokers) -> Iterator[CheckResu
         yield _group(settings, brokers)
     if settings.text("errors.deadletterqueue.topic.name"):
         yield _dead_letters(settings, brokers)
+    return True
 
 
 def _zone(zone: Zone | None, racks: Mapping[int, str]) -> CheckResult:
@@ -532,6 +542,7 @@ def _any_partition(settings: Settings, brokers: KafkaBrokers) -> TopicPartition 
 
 
 CONFIGURATION = Area("configuration")
+START = Area("first start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,9 +561,11 @@ def diagnose(checked: CheckedConfig, services: ClientFactories) -> Iterator[Chec
     yield from findings
     if settings is None:
         return
-    yield from _kafka(settings, services)
+    brokers = yield from _kafka(settings, services)
     yield from check_registry(settings)
-    yield from _storage(settings, services)
+    store = yield from _storage(settings, services)
+    if brokers is not None and store is not None:
+        yield from _first_start(settings, brokers, store)
 
 
 def check_configuration(checked: CheckedConfig) -> tuple[list[CheckResult], Settings | None]:
@@ -578,23 +591,26 @@ def _detail(problem: Problem) -> tuple[str, str]:
     return f"{value} {problem.rule}", problem.remedy
 
 
-def _kafka(settings: Settings, services: ClientFactories) -> Iterator[CheckResult]:
+def _kafka(settings: Settings, services: ClientFactories) -> Generator[CheckResult, None, KafkaBrokers | None]:
+    """Yield what is found of Kafka. Return the client, None if the brokers do not answer."""
     try:
         brokers = services.brokers(settings)
     except SourceError as error:  # certificates that cannot be read, no credentials to sign with
         yield KAFKA.failed("brokers", str(error))
-        return
-    yield from check_kafka(settings, brokers)
+        return None
+    answered = yield from check_kafka(settings, brokers)
     yield from check_reader(settings, brokers, services.reach)
+    return brokers if answered else None
 
 
-def _storage(settings: Settings, services: ClientFactories) -> Iterator[CheckResult]:
+def _storage(settings: Settings, services: ClientFactories) -> Generator[CheckResult, None, ObjectStore | None]:
+    """Yield what is found of the bucket. Return the bucket, None if it does not answer."""
     options, paths = store_options(settings), state_paths(settings)
     facts = services.facts(options)
     answer = facts.ask()
     yield from check_answer(answer, options)
     if answer.refusal is not None:
-        return
+        return None
     prefixes = object_names(settings).prefixes(settings.names("topics"))
     yield from check_rules(facts, state_root=paths.root, prefixes=(*prefixes, paths.root))
     wanted = Wanted(
@@ -603,4 +619,23 @@ def _storage(settings: Settings, services: ClientFactories) -> Iterator[CheckRes
         data_prefix=prefixes[0] if prefixes else None,
         open_states=paths.open_states() if settings.flag("tail.state.enable") else None,
     )
-    yield from Probe(services.store(options), f"{paths.root}doctor/", wanted).findings()
+    store = services.store(options)
+    yield from Probe(store, f"{paths.root}doctor/", wanted).findings()
+    return store
+
+
+def _first_start(settings: Settings, brokers: KafkaBrokers, store: ObjectStore) -> Iterator[CheckResult]:
+    """Yield whether `run` would refuse to begin with topics that another writer has written."""
+    tried, warnings = "topics that the commit log does not know", list[str]()
+    try:
+        problem = find_earlier_writer(settings, brokers, store, warn=warnings.append)
+    except LogDamaged as error:
+        yield START.failed(tried, str(error))
+        return
+    except (SourceError, StorageError):  # reported already
+        return
+    yield from (START.warning(tried, text) for text in warnings)
+    if problem is not None:
+        yield START.failed(tried, f"{problem.key}={problem.value} {problem.rule}", problem.remedy)
+    elif not warnings:
+        yield START.ok(tried, "none that another writer has written")
