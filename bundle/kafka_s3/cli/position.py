@@ -42,10 +42,10 @@ from kafka_s3.ops.migration import (
     TakeoverVerdict,
     apply,
     check_decided,
-    check_log_empty,
     check_stopped,
     survey,
     takeover,
+    topics_to_take_over,
 )
 from kafka_s3.ops.positions import (
     Move,
@@ -299,8 +299,9 @@ def migrate(
     """Take over from a Connect sink where it stopped: compares its group offsets with its objects."""
     by_hand = offsets_given(offsets or [])
     brokers, log = opened(settings)
-    check_log_empty(log.load())
-    found = survey(settings, brokers, store=log.store, group=group or group_of(settings))
+    topics = configured_topics(settings, brokers)
+    topics = {name: topics[name] for name in topics_to_take_over(log.load(), topics)}
+    found = survey(settings, brokers, store=log.store, group=group or group_of(settings), topics=topics)
     plan, out = takeover(found, by_hand), console(stderr=output is OutputFormat.JSON)
     if output is OutputFormat.JSON:
         show_json(plan_document(plan))

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from kafka_s3.connect.naming.keys import BlockNames
+from kafka_s3.connect.naming.keys import BlockNames, index_key_of
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.model.offsets import TopicPartition
@@ -253,3 +253,12 @@ def position_in_bucket(store: ObjectStore, names: BlockNames, topic_partition: T
         raise IndexDamaged(
             f"The pointer {pointer} names {key!r}, which is missing. Restore the index, or correct or delete the pointer."
         ) from None
+
+
+def end_by_index(store: ObjectStore, key: str) -> int | None:
+    """Return the offset after the last record of a data object, by its index, None if that is missing or damaged."""
+    index = index_key_of(key)
+    try:
+        return resume_offset(parse_index(store.get(index), index))
+    except (ObjectMissing, IndexDamaged):
+        return None

@@ -29,7 +29,6 @@ from typing import Final
 from kafka_s3.connect.config.classes import TIME_PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.naming.keys import (
-    index_key_of,
     last_of_rewritten,
     normal_prefix,
     read_block_key,
@@ -38,16 +37,22 @@ from kafka_s3.connect.naming.keys import (
 from kafka_s3.engine.log.entry import CommitEntry, Progress
 from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.model.errors import KafkaUnavailable, ObjectMissing, SinkError
+from kafka_s3.model.errors import KafkaUnavailable, SinkError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Brokers
-from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, position_in_bucket, resume_offset
+from kafka_s3.model.protocols import Brokers, Topic
+from kafka_s3.objects.block_gzip_form import end_by_index, position_in_bucket
 from kafka_s3.objects.format import Format
 from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.positions import topic_partitions, write_positions
-from kafka_s3.run.wiring.clients import configured_topics
-from kafka_s3.run.wiring.pipeline import block_names, connect_names, formats_of, is_block_gzip, readiness
+from kafka_s3.run.wiring.pipeline import (
+    block_names,
+    connect_names,
+    formats_of,
+    is_block_gzip,
+    readiness,
+    resumes_at_pointer,
+)
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 
@@ -322,9 +327,10 @@ class _Listed:
     last: int = -1
 
 
-def survey(settings: Settings, brokers: Brokers, *, store: ObjectStore, group: str) -> Survey:
-    """Looks at group, bucket and Kafka; changes nothing. Raises SourceError, StorageError, IndexDamaged."""
-    topics = configured_topics(settings, brokers)
+def survey(
+    settings: Settings, brokers: Brokers, *, store: ObjectStore, group: str, topics: Mapping[str, Topic]
+) -> Survey:
+    """Look at group, bucket and Kafka for these topics, and change nothing. Raises SourceError, StorageError, IndexDamaged."""
     alive = topic_partitions(topics.values())
     committed = _committed_offsets(settings, brokers, store=store, group=group, alive=alive)
     listed: dict[TopicPartition, _Kept] = defaultdict(_Kept)
@@ -347,7 +353,7 @@ def survey(settings: Settings, brokers: Brokers, *, store: ObjectStore, group: s
 def split_of(settings: Settings) -> Split:
     """How the connector of these settings cuts its files (SEMANTICS A3.6, B5)."""
     if is_block_gzip(settings):
-        label = "pointer" if _by_pointer(settings) else "group offset"
+        label = "pointer" if resumes_at_pointer(settings) else "group offset"
         return Split("files close at the worker's flush", side_by_side=False, stable=False, committed=label)
     name = settings.text("partitioner.class")
     by_time = name in TIME_PARTITIONERS
@@ -416,14 +422,10 @@ def _committed_offsets(
     settings: Settings, brokers: Brokers, *, store: ObjectStore, group: str, alive: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Where the connector would go on by itself."""
-    if not _by_pointer(settings):
+    if not resumes_at_pointer(settings):
         return brokers.group_offsets(group, alive)
     found = {tp: position_in_bucket(store, block_names(settings), tp) for tp in alive}
     return {tp: offset for tp, offset in found.items() if offset is not None}
-
-
-def _by_pointer(settings: Settings) -> bool:
-    return is_block_gzip(settings) and settings.text("block.gzip.dialect") == "original"
 
 
 def _listing(settings: Settings, store: ObjectStore, *, topics: tuple[str, ...]) -> Iterator[_Listed]:
@@ -485,11 +487,11 @@ def _counter(settings: Settings, store: ObjectStore) -> Callable[[_Listed], int 
         return record_count(store, item.info, form=item.form)
 
     def block(item: _Listed) -> int | None:
-        key = index_key_of(item.info.key)
-        try:
-            return resume_offset(parse_index(store.get(key), key)) - item.found.start
-        except (ObjectMissing, IndexDamaged):  # killed between data and index
-            return record_count(store, item.info, form="lines") if _one_line_each(settings) else None
+        end = end_by_index(store, item.info.key)
+        if end is not None:
+            return end - item.found.start
+        # killed between data and index
+        return record_count(store, item.info, form="lines") if _one_line_each(settings) else None
 
     return block if is_block_gzip(settings) else connect
 
@@ -498,7 +500,7 @@ def _one_line_each(settings: Settings) -> bool:
     by_lines = (
         settings.text("block.gzip.format") != "binary" and settings.text("block.gzip.value.delimiter") in LINE_FRAMES
     )
-    return _by_pointer(settings) or by_lines
+    return resumes_at_pointer(settings) or by_lines
 
 
 class MigrationRefused(SinkError):
@@ -542,13 +544,21 @@ def takeover(found: Survey, offsets: Mapping[TopicPartition, int]) -> Takeover:
     return Takeover(found, tuple(decisions))
 
 
-def check_log_empty(state: LogState) -> None:
-    """Raises MigrationRefused where the sink has read records already: the log knows better than a group it has left behind."""
-    if state.totals.read or state.totals.files:
+def topics_to_take_over(state: LogState, topics: Iterable[str]) -> list[str]:
+    """Return the topics that the sink has not begun with. Raises MigrationRefused if there are some, and it has begun with all of them.
+
+    Where it has begun, its log knows better than the group that it has left behind.
+    """
+    begun = {tp.topic for tp in state.progress} if state.totals.read or state.totals.files else set[str]()
+    configured = list(topics)
+    left = [topic for topic in configured if topic not in begun]
+    if configured and not left:
         raise MigrationRefused(
-            f"The commit log holds {state.version + 1} entries and {state.totals.files:,} files already: this sink has taken over. "
-            "Use `kafka-s3 position` to move it, or another name for a new sink."
+            f"The commit log holds {state.version + 1} entries and {state.totals.files:,} files already: this sink has taken over "
+            f"{_names(configured)}. Use `kafka-s3 position` to move it, or another name for a new sink. If it was started without "
+            "`migrate` and has written records a second time, docs/migrate.md (A start that doubled records) shows the way back."
         )
+    return left
 
 
 def check_decided(plan: Takeover) -> None:
@@ -577,13 +587,18 @@ def check_stopped(found: Survey) -> None:
 
 
 def apply(plan: Takeover, log: CommitLog, brokers: Brokers) -> CommitEntry | None:
-    """Writes the positions as the log's first, None where it has them already. Raises MigrationRefused, CommitError, SourceError.
+    """Write the first positions of the topics, None if the log has them already. Raises MigrationRefused, CommitError, SourceError.
 
-    A driver may start meanwhile: whether the log is empty is checked again once nobody else can write it.
+    A driver may start meanwhile: what the log knows is checked again once nobody else can write it.
     """
-    check_log_empty(log.load())
+
+    def check_not_begun(state: LogState) -> None:
+        for topic in {tp.topic for tp in plan.positions}:
+            topics_to_take_over(state, [topic])
+
+    check_not_begun(log.load())
     check_decided(plan)
-    return write_positions(log, brokers, plan.positions, check=check_log_empty)
+    return write_positions(log, brokers, plan.positions, check=check_not_begun)
 
 
 def _names(things: Sequence[object] | Mapping[TopicPartition, object]) -> str:

@@ -40,6 +40,7 @@ from kafka_s3.ops.positions import remake_of_move, write_positions
 from kafka_s3.ops.restore.files import FileTable, RestoreSelection, logged_files, named_files
 from kafka_s3.ops.restore.plan import reading_of
 from kafka_s3.ops.verify.claims import SegmentSelection
+from kafka_s3.run.wiring.clients import configured_topics
 from kafka_s3.run.wiring.followers import compactor_of
 from kafka_s3.run.wiring.pipeline import object_names
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -383,7 +384,8 @@ def test_a_restore_of_some_offsets_takes_them_out_of_the_slice_of_their_partitio
 def test_a_survey_of_the_bucket_reads_where_each_partition_ends_from_names() -> None:
     world = compacted()
     until_originals_are_gone(world)
-    found = survey(world.settings, world.kafka, store=world.store, group="connect-orders")
+    topics = configured_topics(world.settings, world.kafka)
+    found = survey(world.settings, world.kafka, store=world.store, group="connect-orders", topics=topics)
     assert {one.topic_partition: (one.until, one.total) for one in found.evidence} == dict.fromkeys(
         PARTITIONS, (EACH, 1)
     )

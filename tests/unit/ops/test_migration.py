@@ -42,6 +42,7 @@ from kafka_s3.ops.migration import (
     takeover,
     takeover_decision,
 )
+from kafka_s3.run.wiring.clients import configured_topics
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectInfo
 from tests.support.configurations import FIELD, TIME
@@ -271,7 +272,8 @@ def left(*, group: int | None, objects: dict[str, Iterable[int]], records: int =
 
 
 def looked(world: World, by_hand: int | None = None) -> Takeover:
-    found = survey(world.settings, world.kafka, store=world.store, group=GROUP)
+    topics = configured_topics(world.settings, world.kafka)
+    found = survey(world.settings, world.kafka, store=world.store, group=GROUP, topics=topics)
     return takeover(found, {} if by_hand is None else {ORDERS: by_hand})
 
 

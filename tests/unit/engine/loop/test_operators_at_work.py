@@ -17,6 +17,7 @@ from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.migration import apply, survey, takeover
 from kafka_s3.ops.positions import write_positions
+from kafka_s3.run.wiring.clients import configured_topics
 from kafka_s3.run.wiring.pipeline import state_paths
 from tests.support.interleaving import Process
 from tests.support.memory_world import rows
@@ -116,8 +117,13 @@ class MigratedCase(Case):
 
     def _migrated(self, process: Process) -> None:
         settings = settings_with(0, self.codec)
-        found = takeover(survey(settings, self.world.kafka, store=process.store, group=GROUP), {})
-        apply(found, CommitLog(process.store, state_paths(settings), clock_ms=lambda: self.world.now), self.world.kafka)
+        topics = configured_topics(settings, self.world.kafka)
+        found = survey(settings, self.world.kafka, store=process.store, group=GROUP, topics=topics)
+        apply(
+            takeover(found, {}),
+            CommitLog(process.store, state_paths(settings), clock_ms=lambda: self.world.now),
+            self.world.kafka,
+        )
 
     def judge(self) -> None:
         """A migration moves what no driver has read yet, or is refused; each record after its positions is written once."""
