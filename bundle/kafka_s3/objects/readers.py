@@ -27,7 +27,7 @@ from kafka_s3.connect.schemas.json_form import to_json
 from kafka_s3.model.deflate import GZIP, GZIP_MAGIC
 from kafka_s3.model.errors import SinkError, StorageError, StorageUnavailable
 from kafka_s3.objects.block_gzip_form import Framing, Lines, Prefixed
-from kafka_s3.store.store import ObjectInfo, ObjectStore
+from kafka_s3.store.store import ObjectStore
 
 PIECE: Final = 4 << 20
 """Bytes that are fetched, or unpacked, at a time."""
@@ -88,20 +88,20 @@ def byte_rows(pieces: Iterator[bytes], key: str, form: str, *, separator: bytes,
     )
 
 
-def record_count(store: ObjectStore, info: ObjectInfo, *, form: str) -> int | None:
+def record_count(store: ObjectStore, key: str, *, size: int, form: str) -> int | None:
     """The records of an object of the format `json`, `parquet`, `avro` or `lines`, without decoding them.
 
     None for other formats, damaged and very large objects. JSON has a line per record, the last one perhaps without an end; Parquet says
     it in its footer, Avro at the head of every block. Raises StorageUnavailable.
     """
-    if form not in ("json", "lines", "parquet", "avro") or (form != "parquet" and info.size > LARGEST_COUNTED):
+    if form not in ("json", "lines", "parquet", "avro") or (form != "parquet" and size > LARGEST_COUNTED):
         return None
     try:
         if form == "parquet":
-            footer = parquet_footer(store, info.key, info.size)
+            footer = parquet_footer(store, key, size)
             return None if footer is None else int(footer.num_rows)
-        pieces = sliced(store.get(info.key))
-        return avro_count(pieces) if form == "avro" else _line_count(pieces, packed=info.key.endswith(".gz"))
+        pieces = sliced(store.get(key))
+        return avro_count(pieces) if form == "avro" else _line_count(pieces, packed=key.endswith(".gz"))
     except StorageUnavailable:
         raise
     except (StorageError, *DAMAGE):

@@ -484,14 +484,16 @@ def _counted(settings: Settings, store: ObjectStore, kept: _Kept) -> tuple[Found
 
 def _counter(settings: Settings, store: ObjectStore) -> Callable[[_Listed], int | None]:
     def connect(item: _Listed) -> int | None:
-        return record_count(store, item.info, form=item.form)
+        return record_count(store, item.info.key, size=item.info.size, form=item.form)
 
     def block(item: _Listed) -> int | None:
         end = end_by_index(store, item.info.key)
         if end is not None:
             return end - item.found.start
         # killed between data and index
-        return record_count(store, item.info, form="lines") if _one_line_each(settings) else None
+        return (
+            record_count(store, item.info.key, size=item.info.size, form="lines") if _one_line_each(settings) else None
+        )
 
     return block if is_block_gzip(settings) else connect
 

@@ -44,7 +44,6 @@ from kafka_s3.ops.migration import (
 )
 from kafka_s3.run.wiring.clients import configured_topics
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import ObjectInfo
 from tests.support.configurations import FIELD, TIME
 from tests.support.memory_world import ORDERS, World, settings_of
 
@@ -176,7 +175,7 @@ def test_side_by_side_the_offset_is_that_of_the_group_or_nobodys(data: st.DataOb
 def counted(name: str, data: bytes, form: str) -> int | None:
     store = MemoryStore()
     store.put(name, data)
-    return record_count(store, ObjectInfo(name, len(data), "", 0), form=form)
+    return record_count(store, name, size=len(data), form=form)
 
 
 def parquet_bytes(rows: int) -> bytes:
@@ -224,7 +223,7 @@ def test_a_footer_is_fetched_without_the_data() -> None:
 
     store = FooterOnly()
     store.put("a.parquet", data)
-    assert record_count(store, ObjectInfo("a.parquet", len(data), "", 0), form="parquet") == 5000
+    assert record_count(store, "a.parquet", size=len(data), form="parquet") == 5000
     assert sum(asked) < len(data) / 2 + 10_000
 
 

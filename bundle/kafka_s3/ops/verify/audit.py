@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -21,17 +21,20 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import DataKeys
+from kafka_s3.connect.naming.keys import BlockNames, DataKeys, ObjectKey, last_of_rewritten, slices_of_rewritten
+from kafka_s3.engine.control.status import state_folders
 from kafka_s3.engine.control.stored_settings import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import DeadLetterKeys, StatePaths
-from kafka_s3.engine.loop.topics import check_cluster
+from kafka_s3.engine.loop.topics import check_cluster, names_like
 from kafka_s3.kafka.plain_reader import ENVELOPE
-from kafka_s3.model.errors import LogDamaged, ObjectArchived, ObjectMissing, RegistryError
-from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.errors import ConfigError, LogDamaged, ObjectArchived, ObjectMissing, Problem, RegistryError
+from kafka_s3.model.files import DataFile, Role, Slice
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Topic
+from kafka_s3.objects.block_gzip_form import end_by_index
 from kafka_s3.objects.merging import MergeRefused, digest_rows
+from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.verify.claims import (
     REPORT_IT,
@@ -43,6 +46,7 @@ from kafka_s3.ops.verify.claims import (
     gaps_within,
     read_claims,
 )
+from kafka_s3.ops.verify.earlier import EarlierObject, EarlierObjects
 from kafka_s3.ops.verify.expected import ByBytes, ByChain, Digest, Row
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
 from kafka_s3.ops.verify.form import (
@@ -64,6 +68,7 @@ from kafka_s3.store.store import ObjectInfo, ObjectStore, etag_of
 RESTORE_IT: Final = (
     "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
 )
+DOUBLED: Final = "docs/migrate.md (A start that doubled records) shows the way back."
 SHOWN: Final = 5
 Contents = Mapping[str, Counter[Digest]]
 """The digests of the values of objects that were read well, by key."""
@@ -385,9 +390,14 @@ class _Unclaimed(NamedTuple):
     """
 
     key: str
+    size: int
     folder: str
     sources: set[str]
     layout: DataKeys
+
+    def read_key(self) -> ObjectKey | None:
+        names = (self.folder, *sorted(self.sources))
+        return next((part for name in names if (part := self.layout.read(self.key, name))), None)
 
 
 @dataclass
@@ -414,6 +424,7 @@ class Bucket:
     folders: dict[str, set[str]] = field(default_factory=dict)
     compared_from: int = 0
     _chosen: frozenset[str] | None = None
+    _sample: int | None = None
     _wanted: int = 0
     _done: int = 0
 
@@ -431,6 +442,7 @@ class Bucket:
         """Looks at every claim once: what is selected, and what contradicts itself. Says which objects are read: all, or an even spread."""
         self.findings += claimed_twice(self.claims)
         self.spans = {tp: self._look_over(tp) for tp in self.claims.segments if self.selection.has(tp)}
+        self._sample = sample
         wanted = self._wanted = sum(span.readable for span in self.spans.values())
         if sample is None or sample >= wanted:
             return
@@ -459,33 +471,81 @@ class Bucket:
         own = {topic: {topic} for topics in self.folders.values() for topic in topics}
         unclaimed = [*self._unclaimed(self.layout, self.folders), *self._unclaimed(DeadLetterKeys(self.paths), own)]
         later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
-        earlier = 0
+        first_positions = self._first_positions() if unclaimed else {}
+        passed_over, before_first = 0, defaultdict[TopicPartition, EarlierObjects](EarlierObjects)
         for one in unclaimed:
             if one.key in later.keys or one.key.startswith(self.paths.root) != isinstance(one.layout, DeadLetterKeys):
                 continue
-            finding = self._orphan(one)
-            if finding is None:
-                earlier += 1
-            else:
+            named = one.read_key()
+            finding = self._orphan(one, named)
+            if finding is not None:
                 self.findings.append(finding)
-        if earlier:
+                continue
+            passed_over += 1
+            if named is not None and not isinstance(one.layout, DeadLetterKeys):
+                for item in _earlier_objects(one, named):
+                    if item.start < first_positions.get(item.topic_partition, 0):
+                        before_first[item.topic_partition].add(item)
+        passed_over -= sum(self._check_overlaps(tp, items) for tp, items in sorted(before_first.items()))
+        if passed_over:
             where = "other topic-partitions or offsets than those verified"
-            self.notes.append(f"{earlier} objects of {where} were not looked at.")
+            self.notes.append(f"{passed_over} objects of {where} were not looked at.")
+
+    def _first_positions(self) -> dict[TopicPartition, int]:
+        """Return where the log begins, of each topic-partition whose first segment is verified."""
+        segments = {tp: next(self.claims.segments.of(tp)) for tp, span in self.spans.items() if span.count}
+        return {tp: self.claims.begins[tp] for tp, first in segments.items() if self.spans[tp].first == first.identity}
+
+    def _check_overlaps(self, tp: TopicPartition, items: EarlierObjects) -> int:
+        """Check whether objects from before the log's first position hold offsets of the log, too. Return how many were counted."""
+        objects, complete = items.close()
+        if self._sample is not None:
+            complete = complete and len(objects) <= self._sample
+            objects = objects[max(len(objects) - self._sample, 0) :]
+        with ThreadPoolExecutor(THREADS) as pool:
+            ends = list(pool.map(self._end_of, objects))
+        begin, accounted = self.claims.begins[tp], OffsetSet()
+        if any(end is not None and end > begin for end in ends):
+            accounted = _offsets(one for one in self.claims.segments.of(tp) if one.is_current)
+        for item, end in zip(objects, ends, strict=True):
+            twice = accounted.since(begin).before(end) if end is not None else OffsetSet()
+            if end is not None and twice.ranges:
+                shared = f"offsets {twice.ranges[0][0]} to {twice.ranges[-1][1]}"
+                text = (
+                    f"It begins at offset {item.start} and reaches to {end - 1} at least, but this sink began at {begin}: "
+                    f"{shared} of {tp} are in its log, too, and so twice in the bucket. {DOUBLED}"
+                )
+                self.findings.append(Finding(FindingKind.TWICE, item.key, text))
+        unknown = [item.key for item, end in zip(objects, ends, strict=True) if end is None]
+        if unknown or not complete:
+            which = f"such as {unknown[0]}, " if unknown else ""
+            text = f"Not all objects that begin before offset {begin} were counted, {which}so some may hold records of the log, too."
+            self.notes.append(f"{tp}: {text}")
+        return len(objects) - len(unknown)
+
+    def _end_of(self, item: EarlierObject) -> int | None:
+        """Return one past an object's last offset, at least: it may hold offsets without a record. None: it cannot be counted."""
+        if item.until is not None:
+            return item.until
+        if isinstance(self.layout, BlockNames):
+            return end_by_index(self.store, item.key)
+        if f".{self.form.format}" not in item.key.rpartition("/")[2]:
+            return None
+        records = record_count(self.store, item.key, size=item.size, form=self.form.format)
+        return None if records is None else item.start + records
 
     def _unclaimed(self, layout: DataKeys, folders: Mapping[str, set[str]]) -> Iterator[_Unclaimed]:
         """What no entry claims in the folders of these topics."""
-        for prefix, mine in _by_prefix(layout, folders).items():
+        for prefix, mine in layout.topics_by_prefix(folders).items():
             infos = self.store.list(prefix)
             while some := list(islice(infos, LISTED)):
                 for info in self.claims.keys.note_listing(some):
                     owner = next((topic for topic in mine if not layout.is_foreign(info.key, topic)), None)
                     if owner is not None:
-                        yield _Unclaimed(info.key, owner, folders[owner], layout)
+                        yield _Unclaimed(info.key, info.size, owner, folders[owner], layout)
 
-    def _orphan(self, one: _Unclaimed) -> Finding | None:
+    def _orphan(self, one: _Unclaimed, named: ObjectKey | None) -> Finding | None:
         """The finding on an unclaimed object; None where it lies outside of what is verified, or before the log's first position."""
-        names = (one.folder, *sorted(one.sources))
-        named = next((found for name in names if (found := one.layout.read(one.key, name))), None)
         if named is None and one.folder not in one.sources:
             return None
         if named is not None:
@@ -610,12 +670,16 @@ class Bucket:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {RESTORE_IT}")
 
 
-def _by_prefix(layout: DataKeys, topics: Iterable[str]) -> dict[str, list[str]]:
-    """The topics by the prefix that is listed for them."""
-    found: dict[str, list[str]] = {}
-    for topic in sorted(topics):
-        found.setdefault(layout.prefix_of(topic), []).append(topic)
-    return found
+def _earlier_objects(one: _Unclaimed, named: ObjectKey) -> Iterator[EarlierObject]:
+    """Yield an unclaimed object as one of each topic-partition whose records it may hold."""
+    topic, partition = named.topic_partition
+    last = last_of_rewritten(one.key)
+    whole = Slice(partition, named.offset, -1 if last is None else last, -1)
+    for part in slices_of_rewritten(one.key, named) or [whole]:
+        for source in one.sources if topic == one.folder else {topic}:
+            until = part.last_offset + 1 or None
+            tp = TopicPartition(source, part.partition)
+            yield EarlierObject(part.first_offset, named.encoded_partition, tp, one.key, one.size, until)
 
 
 def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
@@ -654,8 +718,10 @@ class Audit:
     notify: Notify = silent
 
     def run(self) -> Report:
-        """Verifies. Raises StorageError and SourceError where bucket or brokers cannot be asked."""
+        """Verify. Raises ConfigError if there is no log, StorageError and SourceError if bucket or brokers cannot be asked."""
         claims = read_claims(self.store, self.paths)
+        if not claims.entries and not claims.findings:
+            raise self._no_log()
         bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.notify)
         bucket.findings += claims.findings
         bucket.findings += self._unknown_topics(claims)
@@ -667,6 +733,15 @@ class Audit:
         if bounds:
             bucket.notes += on_values(bucket.form, bucket.findings)
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
+
+    def _no_log(self) -> ConfigError:
+        others = (name for name in state_folders(self.store, self.paths.prefix) if name != self.paths.sink)
+        near = names_like(self.paths.sink, others)
+        meant = f"Did you mean {' or '.join(near)}?" if near else "Correct the name, the bucket or state.prefix."
+        rule = (
+            f"has no commit log in {self.paths.root}: a sink of that name has written nothing that could be verified."
+        )
+        return ConfigError([Problem("name", self.paths.sink, rule, meant)])
 
     def _unknown_topics(self, claims: Claims) -> Iterator[Finding]:
         """Topics of the configuration of which nothing was verified, because nobody knows them: a name that is misspelt, mostly.

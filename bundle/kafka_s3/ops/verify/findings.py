@@ -96,9 +96,20 @@ class Report:
         if self.empty:
             return "Nothing to verify: the log has no entry for what was selected."
         if not self.twice:
-            return "Nothing found: every record is accounted for exactly once."
+            without_kafka = all(tally.kafka is None for tally in self.tallies)
+            by = " by the log and its objects; Kafka was not asked" if without_kafka else ""
+            return f"Nothing found: {self._extent()} are accounted for exactly once{by}."
         why = "the position was set back, and what was written before is still there"
         return f"Nothing is lost, but {self.twice:,} records are in the bucket twice: {why}."
+
+    def _extent(self) -> str:
+        """Return which offsets were looked at."""
+        tallies = [tally for tally in self.tallies if tally.until > tally.start]
+        if not tallies:
+            return "all dead letters"
+        if len(tallies) == 1:
+            return f"offsets {tallies[0].start} to {tallies[0].until - 1} of 1 topic-partition"
+        return f"{sum(tally.until - tally.start for tally in tallies):,} offsets of {len(tallies)} topic-partitions"
 
     def document(self) -> dict[str, Any]:
         """The report as JSON has it."""

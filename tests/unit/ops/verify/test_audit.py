@@ -16,16 +16,17 @@ from rich.console import Console
 from kafka_s3.cli.audit import print_report
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, read_entry
 from kafka_s3.engine.log.remade import Remade
-from kafka_s3.model.errors import ObjectArchived, StorageUnavailable
+from kafka_s3.model.errors import ConfigError, ObjectArchived, StorageUnavailable
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
+from kafka_s3.ops.positions import write_positions
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.expected import JsonDigests
 from kafka_s3.ops.verify.findings import FindingKind
 from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, failure
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
-from tests.support.memory_world import ORDERS, START_MS, World
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.verifying import audited, kinds
 
 HOUR = 3_600_000
@@ -450,17 +451,96 @@ def test_a_partition_that_ends_before_the_frontier_is_found() -> None:
 # ------------------------------------------------------------ what is looked at
 
 
-def test_objects_of_the_sink_before_this_one_are_no_orphans_but_a_note() -> None:
-    world = World({"flush.size": "3"}, topics=())
-    world.kafka.create(ORDERS, start=3)
+def begun_at(start: int, config: dict[str, str] | None = None) -> World:
+    """A sink that has written three records from an offset on, beside objects that the test adds."""
+    world = World({"flush.size": "3", **(config or {})}, topics=())
+    world.kafka.create(ORDERS, start=start)
     world.start()
-    world.add(range(3, 6))
+    world.add(range(start, start + 3))
     assert world.sink.poll_and_commit()
-    world.store.put(FIRST, b"{}\n")
+    return world
+
+
+def test_objects_of_the_writer_before_this_sink_that_end_before_it_began_are_no_findings() -> None:
+    world = begun_at(6)
+    world.store.put(FIRST, b"{}\n" * 3)
+    world.store.put(SECOND, b"{}\n" * 3)
     world.store.put("topics/orders/_delta_log/0.json", b"{}\n")
     report = audited(world)
     assert report.findings == ()
-    assert "1 objects" in report.notes[0]
+    assert report.notes == ("1 objects of other topic-partitions or offsets than those verified were not looked at.",)
+    assert report.verdict() == "Nothing found: offsets 6 to 8 of 1 topic-partition are accounted for exactly once."
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "content"),
+    [
+        ({}, "orders+0+0000000003.json", b"{}\n" * 5),
+        ({"s3.compression.type": "gzip"}, "orders+0+0000000003.json.gz", gzip.compress(b"{}\n" * 5)),
+        ({}, "orders+0+0000000003-0000000007.5f2c91ab.json", b"{}\n" * 5),
+    ],
+    ids=["JSON", "gzip", "compacted"],
+)
+def test_an_object_that_began_before_this_sink_and_reaches_into_its_offsets_is_a_finding(
+    config: dict[str, str], name: str, content: bytes
+) -> None:
+    world = begun_at(6, config)
+    world.store.put(PREFIX + name, content)
+    (finding,) = audited(world).findings
+    assert (finding.kind, finding.place) == (FindingKind.TWICE, PREFIX + name)
+    assert "offsets 6 to 7 of orders-0 are in its log, too" in finding.text
+    assert "docs/migrate.md" in finding.text
+    later = SegmentSelection(first=9)
+    assert audited(world, selection=later).findings == ()
+
+
+def test_every_directory_whose_last_object_reaches_into_the_log_is_a_finding() -> None:
+    world = begun_at(6)
+    for directory, start in (("a", 0), ("a", 2), ("b", 3), ("c", 4)):
+        world.store.put(f"topics/orders/{directory}/orders+0+{start:010d}.json", b"{}\n" * 4)
+    world.store.put("topics/orders/c/orders+0+0000000004.keys.json", b"{}\n" * 4)
+    places = [finding.place for finding in audited(world).findings]
+    assert places == [f"topics/orders/{name}/orders+0+000000000{start}.json" for name, start in (("b", 3), ("c", 4))]
+
+
+def test_a_gap_that_was_set_by_hand_is_not_in_the_bucket_twice() -> None:
+    world = World({"flush.size": "3"}, topics=())
+    world.kafka.create(ORDERS, start=3)
+    world.add(range(3, 9))
+    world.start()
+    write_positions(world.log(), world.kafka, {ORDERS: 6})
+    assert world.start().poll_and_commit()
+    world.store.put(FIRST, b"{}\n" * 6)
+    assert audited(world).findings == ()
+    world.store.put(FIRST, b"{}\n" * 7)
+    assert ["offsets 6 to 6" in finding.text for finding in audited(world).findings] == [True]
+
+
+def test_an_object_that_cannot_be_counted_is_a_note_that_names_it() -> None:
+    world = begun_at(6)
+    world.store.put(f"{PREFIX}orders+0+0000000003.bin", b"12345")
+    report = audited(world)
+    assert report.findings == ()
+    assert "orders+0+0000000003.bin, so some may hold records of the log, too" in report.notes[0]
+
+
+def test_of_many_directories_the_nearest_objects_are_counted_and_a_note_says_that_it_is_not_all() -> None:
+    world = begun_at(100)
+    for start in range(60):
+        world.store.put(f"topics/orders/{start}/orders+0+{start:010d}.json", b"{}\n" * (50 if start in (3, 55) else 1))
+    report = audited(world)
+    assert [finding.place for finding in report.findings] == ["topics/orders/55/orders+0+0000000055.json"]
+    assert "Not all objects that begin before offset 100 were counted" in report.notes[0]
+    assert audited(world, sample=0).findings == ()
+
+
+def test_a_sink_without_a_log_is_an_error_that_names_the_sinks_that_are_called_like_it() -> None:
+    world = healthy()
+    world.settings = settings_of({"name": "order", "flush.size": "3"})
+    with pytest.raises(
+        ConfigError, match=r"name \('order'\): has no commit log in _kafka_s3/order/.*Did you mean orders\?"
+    ):
+        audited(world)
 
 
 def test_what_a_sink_at_work_writes_meanwhile_is_no_orphan() -> None:
@@ -666,7 +746,8 @@ def test_an_archived_object_is_a_finding_and_the_rest_is_checked() -> None:
 
 def test_a_topic_that_neither_kafka_nor_the_log_has_is_a_finding() -> None:
     """A name that is misspelt would be a report of nothing that ends well."""
-    world = World({"flush.size": "3"})
+    world = World({"flush.size": "3"}, topics=())
+    world.start()
     assert audited(world, topics=("ordrs",)).clean  # of a sink that has written nothing, topics may still come
     assert audited(world, topics=(ORDERS.topic,)).clean  # it is there, and has no record yet
     assert audited(world, topics=("ordrs",), kafka=False).clean  # nobody was asked
