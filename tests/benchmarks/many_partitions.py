@@ -55,6 +55,9 @@ class ManyPartitions:
     def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {}
 
+    def group_progress(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        return {}
+
     def group_members(self, group: str) -> list[str]:
         return []
 

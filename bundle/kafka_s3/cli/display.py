@@ -184,6 +184,10 @@ class ProgressObserver(Observer):
         """Shown above the bar."""
         show_line(self.bar.console, ("trying again:", "yellow"), f" {text}")
 
+    def follower_warned(self, text: str) -> None:
+        """Show the text above the bar."""
+        show_line(self.bar.console, ("warning:", "yellow"), f" {text}")
+
     def recovered(self, after_ms: int) -> None:
         """Shown above the bar."""
         show_line(self.bar.console, ("recovered", "green"), f" after {after_ms / 1000:.0f} s")

@@ -28,7 +28,7 @@ from kafka_s3.kafka.clients import Clients, silent, unanswered
 from kafka_s3.kafka.producing import produce
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.model.protocols import Message, Refusal, Topic
+from kafka_s3.model.protocols import MIRRORED, Message, Refusal, Topic
 from kafka_s3.model.timing import Backoff
 
 LOOK_S: Final = 0.2
@@ -276,8 +276,8 @@ class KafkaBrokers:
         self._answer(future, f"accept the creation of topic {name} with {replication} replicas")
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sets the committed offsets of a consumer group that has no members; those of topic-partitions that are gone are left out."""
-        wanted = [ClientTopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+        """Set the committed offsets of a consumer group that has no members, without those of topic-partitions that are gone."""
+        wanted = [ClientTopicPartition(*tp, offset, metadata=MIRRORED) for tp, offset in offsets.items()]
         until, failures = time.monotonic() + self._seconds, 0
         while wanted:
             try:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from kafka_s3.model.files import DataFile, DeadLetterCount, Totals
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.tasks import Assignment, Fetched, TaskOutcome
 from kafka_s3.model.timing import Requests
+
+MIRRORED: Final = "kafka-s3"
+"""Metadata of a group's offsets that a sink has committed: other programs leave it blank, or write their own."""
 
 
 class RoundPhase(StrEnum):
@@ -239,11 +242,14 @@ class Brokers(Protocol):
     def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets that a consumer group has committed of these topic-partitions; none where there is no such group."""
 
+    def group_progress(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """The same, each with its metadata."""
+
     def group_members(self, group: str) -> list[str]:
         """The live members of a consumer group, as text for a person."""
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sets the committed offsets of a consumer group."""
+        """Set the committed offsets of a consumer group, with the metadata `MIRRORED`."""
 
     def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> Sequence[Refusal]:
         """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged or refused."""

@@ -28,7 +28,7 @@ from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Upload
 from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.model.protocols import Message, Refusal, Topic
+from kafka_s3.model.protocols import MIRRORED, Message, Refusal, Topic
 from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.ops.forecast import DAY_MS, Forecast, forecast_of, iceberg_requests, table_requests
 from kafka_s3.ops.kafka_records import KafkaRecords
@@ -280,6 +280,10 @@ class Traffic:
     def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """What the sink has committed."""
         return {tp: self.groups[tp] for tp in partitions if tp in self.groups}
+
+    def group_progress(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """The same, each with its metadata."""
+        return {tp: (offset, MIRRORED) for tp, offset in self.group_offsets(group, partitions).items()}
 
     def group_members(self, group: str) -> list[str]:
         """Nobody else is there."""

@@ -174,6 +174,10 @@ class LogObserver(Observer):
         """One line per failure that is tried again."""
         logger.warning("trying again", extra={"facts": {"reason": text}})
 
+    def follower_warned(self, text: str) -> None:
+        """Log the text as it is: not all of it is tried again."""
+        logger.warning(text)
+
     def recovered(self, after_ms: int) -> None:
         """One line when it is over."""
         logger.info("recovered", extra={"facts": {"after_s": round(after_ms / 1000, 1)}})

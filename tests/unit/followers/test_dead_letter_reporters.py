@@ -94,6 +94,41 @@ def test_offsets_that_something_else_has_moved_are_put_right_by_the_next_round()
     assert world.kafka.groups[GROUP] == {ORDERS: 3, second: 1}
 
 
+def test_a_group_that_was_reset_by_hand_is_a_warning_with_both_offsets_and_the_command_that_moves_the_sink() -> None:
+    world = World({"flush.size": "1"}, topics=MANY)
+    world.start()
+    for tp in MANY:
+        world.add(range(3), tp=tp)
+    world.sink.poll_and_commit()
+    for tp in MANY[:5]:
+        world.kafka.groups[GROUP][tp] = 1
+
+    warned = watched(world).texts[0]
+    assert f"{GROUP} was set by another program: orders-0 at 1, the sink at 3; orders-1 at 1" in warned
+    assert "and 2 more" in warned
+    assert "`kafka-s3 position set CONFIG orders 0 1`" in warned
+    assert world.kafka.groups[GROUP] == dict.fromkeys(MANY, 3)
+    assert watched(world).texts == []
+
+
+def test_a_group_that_is_behind_after_a_crash_or_was_mirrored_by_an_earlier_version_is_no_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World({"flush.size": "1"})
+    world.start()
+    world.add([0])
+    world.sink.poll_and_commit()
+    world.kafka.mirrored.clear()  # an earlier version left no metadata
+    assert watched(world).texts == []
+    world.add([1])
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryKafka, "commit_group", lambda *_: raise_(KafkaUnavailable("coordinator is away.")))
+        world.sink.poll_and_commit()
+    assert world.kafka.groups[GROUP] == {ORDERS: 1}
+    assert watched(world).texts == []
+    assert world.kafka.groups[GROUP] == {ORDERS: 2}
+
+
 def test_a_group_that_cannot_be_committed_follows_after_the_next_round_that_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -105,11 +105,11 @@ def tables_without_spark(
         yield iceberg_follower(settings, store, clock_ms=clock_ms, warn=warn)
 
 
-def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
-    """The consumer group that mirrors the sink's positions, None where none does."""
+def group_offsets(settings: Settings, brokers: Brokers, warn: Callable[[str], None]) -> GroupOffsets | None:
+    """Return the follower that mirrors the sink's positions to a consumer group, None if none does."""
     if not settings.flag("consumer.group.mirror.enable"):
         return None
-    return GroupOffsets(brokers, group_of(settings), settings.strict)
+    return GroupOffsets(brokers, group_of(settings), settings.strict, warn=warn)
 
 
 def tagging_of(settings: Settings) -> Tagging | None:

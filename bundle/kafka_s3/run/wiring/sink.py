@@ -74,7 +74,9 @@ def build_sink(
         store=store,
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
-        followers=Followers(followers_of(settings, around), observer, group_offsets(settings, brokers)),
+        followers=Followers(
+            followers_of(settings, around), observer, group_offsets(settings, brokers, observer.follower_warned)
+        ),
         observer=observer,
         resume=_resume(settings, store),
         remakes={EntryKind.REPLAY: replays_again(settings, store), EntryKind.REWRITE: merges_again(settings, store)},

@@ -23,7 +23,7 @@ from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.followers.delta.copying import Append, SparkState
 from kafka_s3.model.errors import TableRefused, TableUnavailable
 from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.model.protocols import Message, Refusal, Topic
+from kafka_s3.model.protocols import MIRRORED, Message, Refusal, Topic
 from kafka_s3.model.tasks import Assignment, TaskOutcome, damage_report
 from kafka_s3.store.store import ObjectStore
 
@@ -67,6 +67,7 @@ class MemoryKafka:
     cuts: dict[TopicPartition, list[int]] = field(default_factory=dict)
     damaged: dict[TopicPartition, int] = field(default_factory=dict)
     refuses: Callable[[Message], str] = takes_all
+    mirrored: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def create(self, topic_partition: TopicPartition, *, start: int = 0) -> None:
         """Makes an empty partition whose first record will have offset `start`."""
@@ -139,6 +140,12 @@ class MemoryKafka:
         noted = self.groups.get(group, {})
         return {tp: noted[tp] for tp in partitions if tp in noted}
 
+    def group_progress(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """The same, each with its metadata: blank if it was put into `groups`."""
+        mirrored = self.mirrored.get(group, {})
+        offsets = self.group_offsets(group, partitions)
+        return {tp: (offset, MIRRORED if mirrored.get(tp) == offset else "") for tp, offset in offsets.items()}
+
     def group_members(self, group: str) -> list[str]:
         """The members that were put there."""
         return list(self.members.get(group, ()))
@@ -146,6 +153,7 @@ class MemoryKafka:
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Notes the offsets."""
         self.groups.setdefault(group, {}).update(offsets)
+        self.mirrored.setdefault(group, {}).update(offsets)
 
     def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> list[Refusal]:
         """Notes the messages, but for those that `refuses` has a reason against."""
