@@ -500,6 +500,8 @@ def _lose_live(live: dict[str, LiveObject], own: set[str], gap: Gap) -> None:
         file = live[key].file
         if file.slices:
             continue  # made of objects that were there
-        if (gap.first, gap.last) == (file.first_offset, file.last_offset) and file.role is not Role.DEAD_LETTER:
+        until = live[key].until  # records behind it are of another incarnation, and no loss
+        last = file.last_offset if until is None else until - 1
+        if (gap.first, gap.last) == (file.first_offset, last) and file.role is not Role.DEAD_LETTER:
             del live[key]
             own.discard(key)

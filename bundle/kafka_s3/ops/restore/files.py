@@ -352,7 +352,8 @@ class FileTable:
 
     def remove(self, tp: TopicPartition, first: int, *, last: int) -> None:
         """The files of these offsets, both included, never appeared."""
-        self._db.execute(f"DELETE FROM files WHERE {_OF} AND first = ? AND last = ?", (*tp, first, last))
+        query = f"DELETE FROM files WHERE {_OF} AND first = ? AND (last = ? OR until = ?)"
+        self._db.execute(query, (*tp, first, last, last + 1 - first))
 
     def supersede(self, tp: TopicPartition, directory: str, first: int, *, last: int) -> None:
         """Files of a directory that begin in these offsets, both included, are in another."""
