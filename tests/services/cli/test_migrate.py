@@ -6,6 +6,11 @@ The connector's part is played by a plain producer, boto3 and consumer group com
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,11 +18,17 @@ from pathlib import Path
 import pytest
 import typer
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner, Result
 
+from kafka_s3.cli.main import app as kafka_s3
 from kafka_s3.cli.position import migrate, position
+from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.configurations import PARTITIONER
 from tests.support.kafka import Given, document, group_offsets, produce
+from tests.support.observers import Warnings
+from tests.support.repository import ROOT
+from tests.support.sink_process import SinkProcess
 from tests.support.surroundings import Surroundings
 
 START_MS = 1_736_935_200_000  # 2025-01-15T10:00:00Z
@@ -51,6 +62,12 @@ class Left:
         consumer = Consumer({"bootstrap.servers": self.here.servers, "group.id": self.group})
         consumer.commit(offsets=[TopicPartition(self.topic, 0, offset)], asynchronous=False)
         consumer.close()
+
+    def run(self, log: Path, *words: str) -> None:
+        """Runs the sink as a process of its own, to the end of what is in Kafka."""
+        command = ["-m", "kafka_s3", "run", str(self.path), "--available-now", "--flush", "--cores", "1", *words]
+        with SinkProcess(command, log) as process:
+            assert process.wait(240) == 0, process.output()
 
     def migrate(self, *words: str) -> Result:
         return CliRunner().invoke(app, [str(self.path), *words], catch_exceptions=True)
@@ -165,6 +182,141 @@ def test_a_connector_that_still_runs_is_not_taken_over(
     assert "connector-consumer-0 at" in str(refused.exception)
     consumer.close()
     assert left.migrate("--apply").exit_code == 0
+
+
+def stopped_connector(here: Surroundings, topic: Callable[..., str], folder: Path) -> Left:
+    """A connector that was stopped at offset 200 of 350, between two objects; Kafka has lost what is before 150."""
+    left = Left(here, topic("migrate"), folder, **{"flush.size": "100"})
+    left.produced(range(350))
+    left.wrote("partition=0", range(100))
+    left.wrote("partition=0", range(100, 200))
+    left.committed(200)
+    admin = AdminClient({"bootstrap.servers": here.servers})
+    (removed,) = admin.delete_records([TopicPartition(left.topic, 0, 150)]).values()
+    removed.result()
+    return left
+
+
+def test_a_run_in_place_of_a_connector_is_refused_until_migrate_has_taken_over(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    left = stopped_connector(here, topic, tmp_path)
+    before = here.bucket.listing()
+    for words in (["-m", "kafka_s3", "run"], ["jobs/run_sink.py"]):
+        with SinkProcess([*words, str(left.path), "--available-now", "--flush"], tmp_path / "run.log") as process:
+            assert process.wait(240) == 2, process.output()
+            reported = process.output()
+        for part in (
+            f"{left.group} has committed {left.topic}-0 at 200",
+            f"/topics/{left.topic}/partition=0/{left.topic}+0+0000000000.json is an object",
+            "`kafka-s3 migrate CONFIG --apply`",
+            "--set behavior.on.earlier.writer=ignore",
+        ):
+            assert part in reported
+    assert [key for key in here.bucket.listing() if key not in before] == [
+        f"_kafka_s3/{left.config['name']}/heartbeat.json"
+    ]
+    looked = CliRunner().invoke(kafka_s3, ["doctor", str(left.path)])
+    assert (looked.exit_code, "kafka-s3 migrate CONFIG --apply" in looked.output) == (1, True)
+
+    assert left.migrate("--apply").exit_code == 0
+    looked = CliRunner().invoke(kafka_s3, ["doctor", str(left.path)])
+    assert looked.exit_code == 0, looked.output
+    left.run(tmp_path / "run.log")
+    assert left.numbers() == exactly_once(range(350))
+    verified = CliRunner().invoke(kafka_s3, ["verify", str(left.path)])
+    assert verified.exit_code == 0
+    assert "offsets 200 to 349 of 1 topic-partition are accounted for exactly once" in verified.output
+
+
+WAYS_BACK = (ROOT / "docs" / "migrate.md").read_text(encoding="utf-8").partition("## A start that doubled records")[2]
+
+
+@pytest.mark.parametrize("way", ["### Let the sink write its part again", "### Shorten the other writer's objects"])
+def test_the_pages_ways_back_from_a_doubled_start_leave_each_record_once(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path, way: str
+) -> None:
+    """The commands of the page as they stand there, with this test's names."""
+    left = stopped_connector(here, topic, tmp_path)
+    left.run(tmp_path / "run.log", "--set", "behavior.on.earlier.writer=ignore")
+    assert left.numbers() - exactly_once(range(350)) == exactly_once(range(150, 200))
+    verified = CliRunner().invoke(kafka_s3, ["verify", str(left.path)])
+    assert verified.exit_code == 1
+    assert "offsets 150 to 199" in verified.output
+    assert "A start that doubled records" in str(left.migrate("--apply").exception)
+
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, words in (("python", ""), ("kafka-s3", "-m kafka_s3 ")):
+        script = programs / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
+        script.chmod(0o755)
+    environment = {
+        **os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "bundle"),
+        "AWS_ENDPOINT_URL_S3": here.s3.endpoint_url, "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    }  # fmt: skip
+    names = {
+        "my-bucket": here.bucket.name, "orders-to-s3": left.config["name"], "s3-sink.json": left.path.name,
+        "topics/orders/": f"topics/{left.topic}/", "/orders+": f"/{left.topic}+",
+    }  # fmt: skip
+    section = WAYS_BACK.partition(way)[2].partition("\n##")[0]
+    commands = re.findall(r"^```bash\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert commands
+    for command in commands:
+        for theirs, ours in names.items():
+            command = command.replace(theirs, ours)
+        if command.startswith("kafka-s3 run "):
+            here.drain(left.config)
+            continue
+        done = subprocess.run(
+            ["bash", "-e", "-c", command],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert left.numbers() == exactly_once(range(350))
+    verified = CliRunner().invoke(kafka_s3, ["verify", str(left.path)])
+    assert verified.exit_code == 0, verified.output
+    assert group_offsets(here.servers, left.group, left.topic, 1) == {0: 350}
+
+
+def test_a_topic_of_the_connector_that_is_added_later_is_taken_over_beside_those_at_work(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    left = Left(here, topic("migrate"), tmp_path, **{"flush.size": "5"})
+    left.produced(range(7))
+    here.drain(left.config)
+    first, left.topic = left.topic, topic("later")
+    left.path.write_text(json.dumps({**left.config, "topics": f"{first},{left.topic}"}))
+    left.produced(range(7, 20))
+    left.wrote("partition=0", range(5))
+    left.committed(5)
+
+    refused = left.migrate("--apply")
+    assert "wrote entry" in str(refused.exception)  # its driver may be at work
+    done = left.migrate("--apply", "--force")
+    assert done.exit_code == 0, done.output
+    assert f"{first}-0" not in done.output
+    shown = left.position("show")
+    rows = [line.split("│") for line in shown.output.splitlines() if line.startswith("│ ")]
+    assert [(row[1].strip(), row[3].strip()) for row in rows] == [(left.topic, "5"), (first, "7")]
+    assert "this sink has taken over" in str(left.migrate("--apply").exception)
+
+
+def test_a_group_that_was_reset_by_hand_is_a_warning_of_the_next_start(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    left = Left(here, topic("migrate"), tmp_path, **{"flush.size": "5"})
+    left.produced(range(10))
+    here.drain(left.config)
+    left.committed(3)
+    seen = Warnings()
+    here.drain(left.config, observer=seen)
+    assert [f"{left.topic}-0 at 3, the sink at 10" in text for text in seen.texts] == [True]
+    assert f"position set CONFIG {left.topic} 0 3" in seen.texts[0]
+    assert group_offsets(here.servers, left.group, left.topic, 1) == {0: 10}
+    here.drain(left.config, observer=seen)
+    assert len(seen.texts) == 1
 
 
 @pytest.mark.nightly
