@@ -198,6 +198,7 @@ class RustOptions:
         return {
             "aws_region": options.region,
             "aws_endpoint_url": self._url,
+            "aws_endpoint_url_s3": self._url,  # the variable of that name would count more than the key above
             "aws_virtual_hosted_style_request": "true",  # says that the endpoint is the bucket's own, whatever its style
             "aws_allow_http": str(self._url.startswith("http://")).lower(),
             "aws_conditional_put": "etag",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -10,7 +11,8 @@ from botocore.utils import parse_timestamp
 from kafka_s3.model.errors import ObjectMissing, StorageError
 from kafka_s3.model.timing import Requests
 from kafka_s3.store.credentials import timestamp
-from kafka_s3.store.s3 import Address, RequestTally
+from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.s3 import Address, DataPlane, RequestTally, RustOptions
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,48 @@ def test_requests_are_counted_until_they_are_taken() -> None:
     assert {name: one.count for name, one in taken.durations.items()} == {"get_object": 2, "put_object": 1}
     assert (taken.failed, taken.again) == ({"put_object": 1}, 1)
     assert tally.taken() == Requests()
+
+
+ENDPOINTS = [
+    ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9000"}, "", "http://127.0.0.1:9000/lake"),
+    ({"AWS_ENDPOINT_URL": "https://store.example"}, "", "https://store.example/lake"),
+    ({}, "[profile sink]\nendpoint_url = http://store.example:9000\n", "http://store.example:9000/lake"),
+    (
+        {},
+        "[profile sink]\nservices = ours\n[services ours]\ns3 =\n  endpoint_url = http://store.example\n",
+        "http://store.example/lake",
+    ),
+    (
+        {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9000", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},
+        "",
+        "https://s3.eu-west-3.amazonaws.com/lake",
+    ),
+]
+
+
+@pytest.mark.parametrize(("variables", "file", "url"), ENDPOINTS)
+def test_tables_in_rust_find_the_bucket_where_all_other_requests_find_it(
+    variables: dict[str, str], file: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text(file)
+    surroundings = {"AWS_CONFIG_FILE": str(tmp_path / "config"), **variables}
+    for name, value in (surroundings | ({"AWS_PROFILE": "sink"} if file else {})).items():
+        monkeypatch.setenv(name, value)
+    options = StoreOptions("lake", region="eu-west-3")
+
+    rust = RustOptions(options)()
+
+    assert (rust["aws_endpoint_url"], rust["aws_endpoint_url_s3"]) == (url, url)
+    assert rust["aws_allow_http"] == str(url.startswith("http:")).lower()
+    plane = DataPlane(options)
+    assert plane._address.prefix == f"{url}/"
+    plane.close()
+
+
+def test_the_address_of_tables_in_rust_has_the_buckets_name_in_either_style() -> None:
+    at = {"endpoint_url": "http://store.example:9000", "region": "eu-west-3"}
+    for path_style, url in ((True, "http://store.example:9000/lake"), (False, "http://lake.store.example:9000")):
+        rust = RustOptions(StoreOptions("lake", path_style=path_style, **at))()  # type: ignore[arg-type]
+        assert (rust["aws_endpoint_url"], rust["aws_virtual_hosted_style_request"]) == (url, "true")
+    wan = RustOptions(StoreOptions("lake", region="eu-west-3", path_style=False, accelerate=True))()
+    assert wan["aws_endpoint_url"] == "https://lake.s3.eu-west-3.amazonaws.com"

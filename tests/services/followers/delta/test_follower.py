@@ -41,6 +41,30 @@ def test_a_topic_is_a_table_over_the_objects_that_are_there(world: TableWorld) -
     ]
 
 
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])
+def test_the_address_of_the_bucket_may_come_from_the_environment(
+    objects: EmbeddedS3, own_bucket: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, objects.endpoint_url)
+    world = TableWorld(objects, own_bucket, **{"store.url": ""})
+    world.add(*numbered(0, 1))
+    world.run()
+    assert world.warnings.texts == []
+    assert [row["n"] for row in world.rows()] == [0, 1]
+
+
+def test_the_address_of_the_configuration_counts_more_than_that_of_the_environment(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    world.add(*numbered(0, 1))
+    world.run()
+    assert world.warnings.texts == []
+    monkeypatch.undo()
+    assert [row["n"] for row in world.rows()] == [0, 1]
+
+
 def test_one_version_of_the_table_says_which_entry_and_offsets_it_is(world: TableWorld) -> None:
     world.add(*numbered(0, 1, 2, 3))
     sink = world.run()
