@@ -86,7 +86,7 @@ class Reader:
             return self.sink(rest, self.spark)
         done = subprocess.run(
             ["bash", "-e", "-c", rest],
-            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=500, check=False,
+            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=1500, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         self.printed.append(done.stdout)
@@ -198,13 +198,13 @@ def test_the_cloud_quick_start_does_what_its_page_says(reader: Reader) -> None:
 
 @pytest.mark.nightly  # downloads some 600 MB
 @pytest.mark.timeout(2400)
-def test_both_quick_starts_work_in_the_environment_that_they_make(tmp_path: Path) -> None:
+def test_the_quick_starts_and_make_demo_work_in_the_environment_that_they_make(tmp_path: Path) -> None:
     """In a copy of the checkout, by the commands of their first step; each page's terminal has the programs of that environment alone."""
     clone = tmp_path / "clone"
     copy_checkout(clone)
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK_", "MAKE"))}
-    done = subprocess.run(SETUP.split(), cwd=clone, env=own, capture_output=True, text=True, timeout=1500, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    reader = Reader(clone, {**own, "COLUMNS": "200"})
+    reader.run(f"{SETUP}\n")
     python = clone / ".venv" / "bin" / "python"
     words = ["-m", "kafka_s3", *shlex.split(SERVICES)[1:]]
     variables = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": ""}
@@ -215,6 +215,7 @@ def test_both_quick_starts_work_in_the_environment_that_they_make(tmp_path: Path
             reader = Reader(clone, {**own, "PATH": path, "COLUMNS": "200", **exported})
             reader.follow(page)
             assert len(reader.ran) == 7
+    assert Reader(clone, own).run("make demo\n").count("verify: Nothing found") == 2
 
 
 def test_the_readme_leads_to_a_verified_object_of_ones_own_topic(reader: Reader) -> None:

@@ -2,8 +2,9 @@
 
 After each commit all followers catch up, one after the other. What one raises, foreseen or not, is a warning when it says something
 new: it holds neither another follower nor the sink. One that failed is called again at the next chance, and after longer pauses when it
-fails again. In any case it is left alone for `REST` times as long as its failure took, so that it holds the loop for a tenth of the time at
-most. While files wait to become visible no follower is called.
+fails again; one that knows its problems leaves alone what it cannot follow, and is called as ever for the rest. In any case it is left
+alone for `REST` times as long as its failure took, so that it holds the loop for a tenth of the time at most. While files wait to become
+visible no follower is called.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ class Followers:
             self._note_failure(follower, str(error), called_ms=called_ms, failed_ms=log.clock_ms())
             if error is raised:
                 raise
-            if before is None or str(error) != before.reason:
+            if before is None or _kinds((str(error),)) != _kinds((before.reason,)):
                 _log.error("%s failed in an unforeseen way", follower.name, exc_info=raised)
             raise error from raised
         self._failures.pop(follower.name, None)
@@ -190,9 +191,8 @@ class Followers:
     def _note_failure(self, follower: Follower, reason: str, *, called_ms: int, failed_ms: int) -> None:
         before = self._failures.get(follower.name, FollowerFailure(0, "", failed_ms, failed_ms, 0))
         rest_ms = REST * (failed_ms - called_ms)
-        if not isinstance(
-            follower, HinderedFollower
-        ):  # these leave alone what they cannot follow, and go on with the others
+        paces_itself = isinstance(follower, HinderedFollower) or follower is self.group
+        if not paces_itself:
             rest_ms = max(rest_ms, retry_pause_ms(before.count + 1))
         self._failures[follower.name] = FollowerFailure(before.count + 1, reason, before.since_ms, failed_ms, rest_ms)
 

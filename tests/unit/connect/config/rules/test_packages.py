@@ -87,6 +87,11 @@ def test_a_package_that_is_missing_is_a_problem_of_the_key_that_needs_it(
     assert not validate({**CONFIG, **changes}).problems
 
 
+def test_states_in_icebergs_tables_need_no_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "delta", None)
+    assert not validate({**CONFIG, **STATE, "state.table.format": "iceberg"}).problems
+
+
 def test_keys_that_nobody_reads_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "grpc_tools", None)
     assert not validate({**CONFIG, **KEYS}).problems
