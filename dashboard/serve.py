@@ -37,7 +37,7 @@ def main() -> None:
     known = Event()
     Thread(target=_begin_to_read, args=[known], name="begin", daemon=True).start()
     for view in VIEWS:
-        importlib.import_module(f"views.{view}")
+        importlib.import_module(f"kafka_s3_dashboard.views.{view}")
     known.wait(READ_S)  # a visitor who came now would wait as long
     gc.freeze()  # Streamlit collects garbage after each run of a page: what was imported need not be looked through every time
     try:
