@@ -143,11 +143,14 @@ def test_nothing_that_others_wrote_reaches_the_terminal_but_as_text(
     hostile: Sink, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["kafka-s3", *commands(hostile)[name]])
-    with pytest.raises(SystemExit) as ended:
+    code = 0
+    try:
         main()
+    except SystemExit as ended:
+        code = ended.code
     reported = "".join(capsys.readouterr())
 
-    assert ended.value.code in (0, 1, 2)
+    assert code in (0, 1, 2)
     assert not NEVER & set(reported), (name, sorted(NEVER & set(reported)), reported)
     assert not any(line.startswith("sink payments") for line in reported.splitlines()), reported
     assert "Traceback" not in reported

@@ -61,6 +61,7 @@ def test_explain_knows_the_metadata_and_ddl_the_catalog(world: IcebergWorld, tmp
     assert code == 0
     assert "metadata of an Iceberg table" in text
     world.configure(**{"delta.enable": "false"})
-    code, text = Shell(tmp_path, world)("ddl", after=("--engine", "spark"))
+    catalog = ("--set", "iceberg.catalog.type=rest", "--set", "iceberg.catalog.uri=https://catalog.example.com")
+    code, text = Shell(tmp_path, world)("ddl", after=("--engine", "trino", *catalog))
     assert code == 0
-    assert f"SET `spark.sql.catalog.iceberg.uri` = `jdbc:sqlite:{tmp_path}/catalog.db`;" in text
+    assert "\"iceberg.rest-catalog.uri\" = 'https://catalog.example.com'" in text
