@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 
 from kafka_s3.cli.main import app as kafka_s3
 from kafka_s3.cli.position import migrate, position
-from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3_testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.support.configurations import PARTITIONER
 from tests.support.kafka import Given, document, group_offsets, produce
 from tests.support.observers import Warnings
