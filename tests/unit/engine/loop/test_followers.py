@@ -59,6 +59,7 @@ def test_an_unforeseen_error_of_a_follower_is_its_problem_until_it_has_caught_up
             text.startswith(f"{name}, since 2024-01-15T10:00:00Z: {kind}") for text in world.sink.followers.problems
         )
     broken.error = group.error = None
+    world.now += 3_600_000
     world.add([2])
     assert world.sink.poll_and_commit()
     assert (broken.entries, group.entries, world.sink.followers.problems) == ([2, 3], [3], ())
