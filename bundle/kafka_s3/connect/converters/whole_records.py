@@ -20,7 +20,6 @@ from itertools import pairwise
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,10 +37,6 @@ from kafka_s3.model.offsets import TopicPartition
 
 FIELD: Final = "_kafka"
 NO_FIELDS: Final = f"record.metadata.enable adds the field {FIELD} to values with fields; this value has none, or has that field already."
-NO_TEXT: Final = (
-    "Its key is not UTF-8 text, so that the state table (state.key) would hold different keys as one. Set key.converter to "
-    "ByteArrayConverter to keep keys as bytes."
-)
 OPTIONAL_TEXT: Final = ConnectSchema(SchemaType.STRING, optional=True)
 BYTES: Final = ConnectSchema(SchemaType.BYTES, optional=True)
 NAMED_TEXTS: Final = ConnectSchema(
@@ -80,11 +75,10 @@ def _header_value(raw: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KafkaStruct:
-    """Adds the struct to values of one topic-partition. `text_keys`: keys are UTF-8 text. `exact_keys`: what is not is a failure."""
+    """Adds the struct to values of one topic-partition. `text_keys`: keys are UTF-8 text."""
 
     topic_partition: TopicPartition
     text_keys: bool
-    exact_keys: bool = False
 
     @property
     def schema(self) -> ConnectSchema:
@@ -108,10 +102,6 @@ class KafkaStruct:
             if len(good) < len(run):
                 failures += [rejection(int(offset), NO_FIELDS) for offset in np.delete(run.offsets, good)]
                 run = run.take(good)
-            if self.text_keys and self.exact_keys and keys is not None and len(run):
-                bad = _not_text(keys.take(pa.array(np.searchsorted(batch.offsets, run.offsets))))
-                failures += [rejection(int(offset), NO_TEXT) for offset in run.offsets[bad]]
-                run = run.take(np.flatnonzero(~bad))
             if not len(run):
                 continue
             rows_of_run = np.searchsorted(batch.offsets, run.offsets)
@@ -157,15 +147,6 @@ class KafkaStruct:
         # a record of the batch that has the field, and is a failure now, has left an empty column behind
         own = table.drop_columns([FIELD]) if FIELD in table.column_names else table
         return own.append_column(field, pa.array(rows, field.type))
-
-
-def _not_text(keys: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return which keys are not UTF-8."""
-    try:
-        keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        return np.array([key is not None and key.decode("utf-8", "ignore").encode() != key for key in keys.to_pylist()])
-    return np.zeros(len(keys), bool)
 
 
 def _with_fields(run: Run) -> Longs:

@@ -101,7 +101,7 @@ def fill_unavailable(
 ) -> DataFrame:
     """Return the newest records with the values of older ones in the columns `names`, and their places as `_unavailable`.
 
-    `records` are those of which `newest` are, `deletions` those that are noted of the keys: no value is older than one of them.
+    `records` are all of which `newest` are the newest, `deletions` those that are noted of the keys: no value is older than one of them.
     """
     deciding = places(records.columns)
     lacking = newest.where(F.col(UNAVAILABLE).isNotNull()).select(*map(quoted, keys))
@@ -109,34 +109,35 @@ def fill_unavailable(
     if deletions is not None:
         older = older.unionByName(deletions.withColumn("_deleted", F.lit(True)), allowMissingColumns=True)
     older = older.alias("o").join(lacking.alias("s"), F.expr(same(keys, other="o")), "left_semi")
+
     place = F.struct(*map(F.col, deciding))
-    values = [
+    aggregates = [
         F.max_by(
             F.struct(F.when(~F.col("_deleted"), F.col(quoted(name))).alias("value"), place.alias("place")),
             F.when(F.col("_deleted") | ~_lacks(F.col(UNAVAILABLE), name), place),
         ).alias(f"_value_{number}")
         for number, name in enumerate(names)
     ]
-    filled = newest.alias("s").join(
-        older.groupBy(*map(quoted, keys)).agg(*values).alias("o"), F.expr(same(keys, other="o")), "left"
-    )
+    last = older.groupBy(*map(quoted, keys)).agg(*aggregates)
+    both = newest.alias("s").join(last.alias("o"), F.expr(same(keys, other="o")), "left")
+
     marks = F.col(f"s.{UNAVAILABLE}")
+    values = {name: F.col(f"o._value_{number}") for number, name in enumerate(names)}
+    columns = []
+    for name in newest.columns:
+        column = F.col(f"s.{quoted(name)}")
+        if name in values:
+            column = F.when(_lacks(marks, name), values[name].getField("value")).otherwise(column)
+        if name != UNAVAILABLE:
+            columns.append(column.alias(name))
     nowhere = F.struct(
-        *(F.lit(None if name not in PLACE else -1).cast(newest.schema[name].dataType).alias(name) for name in deciding)
+        *(F.lit(-1 if name in PLACE else None).cast(newest.schema[name].dataType).alias(name) for name in deciding)
     )
-    found = {name: F.col(f"o._value_{number}") for number, name in enumerate(names)}
     origins = F.map_from_arrays(
-        F.array(*map(F.lit, names)), F.array(*(F.coalesce(one.getField("place"), nowhere) for one in found.values()))
+        F.array(*map(F.lit, names)), F.array(*(F.coalesce(one.getField("place"), nowhere) for one in values.values()))
     )
-    columns = [
-        F.when(_lacks(marks, name), found[name].getField("value")).otherwise(F.col(f"s.{quoted(name)}")).alias(name)
-        if name in found
-        else F.col(f"s.{quoted(name)}")
-        for name in newest.columns
-        if name != UNAVAILABLE
-    ]
-    held = F.when(marks.isNotNull(), F.map_filter(origins, lambda name, _: F.array_contains(marks, name)))
-    return filled.select(*columns, held.alias(UNAVAILABLE))
+    unavailable = F.map_filter(origins, lambda name, _: F.array_contains(marks, name))
+    return both.select(*columns, F.when(marks.isNotNull(), unavailable).alias(UNAVAILABLE))
 
 
 def _lacks(marks: Column, name: str) -> Column:

@@ -185,7 +185,7 @@ HOLDING: Final = (StringType, BinaryType, ArrayType, MapType, StructType)
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What a merge sets in rows: in those that are older than their source, and, under a condition, in those that are not."""
+    """Values that a merge sets: in rows that are older than their source, and, under a condition, in those that are not."""
 
     older: Mapping[str, str]
     condition: str = ""
@@ -196,29 +196,27 @@ def row_changes(source: DataFrame, table: StructType, keys: Sequence[str]) -> Ro
     """Return what a merge sets. With `_unavailable` each column that may have a placeholder goes by the place of its own record."""
     names = [name for name in source.columns if name != "_deleted"]
     values = {quoted(name): f"s.{quoted(name)}" for name in names}
-    if UNAVAILABLE not in names:
+    holding = [one.name for one in source.schema if isinstance(one.dataType, HOLDING)]
+    holding = [name for name in holding if name not in (*keys, *places(names), UNAVAILABLE)]
+    if UNAVAILABLE not in names or not holding:
         return RowChanges(values)
-    deciding, marked = {*keys, *places(names)}, UNAVAILABLE in table.names
-    kept, later, origins = dict[str, str](), list[str](), list[str]()
-    for one in source.schema:
-        if one.name in deciding or one.name == UNAVAILABLE or not isinstance(one.dataType, HOLDING):
-            continue
-        before = f"t.{quoted(one.name)}" if one.name in table.names else "NULL"
-        new, old = _origin(one.name, names, "s"), _origin(one.name, names, "t", marked=marked)
-        later.append(f"{new} > {old}")
-        origins.append(f"{_literal(one.name)}, greatest({new}, {old})")
-        kept[quoted(one.name)] = (
-            f"CASE WHEN {later[-1]} THEN IF(s._deleted, NULL, s.{quoted(one.name)}) ELSE {before} END"
+    marked = UNAVAILABLE in table.names
+    origins = {name: (_origin(name, names, "s"), _origin(name, names, "t", marked=marked)) for name in holding}
+    is_later = {name: f"{new} > {old}" for name, (new, old) in origins.items()}
+    chosen = {}
+    for name in holding:
+        before = f"t.{quoted(name)}" if name in table.names else "NULL"
+        chosen[quoted(name)] = (
+            f"CASE WHEN {is_later[name]} THEN IF(s._deleted, NULL, s.{quoted(name)}) ELSE {before} END"
         )
-    if not kept:
-        return RowChanges(values)
+    pairs = ", ".join(f"{_literal(name)}, greatest({new}, {old})" for name, (new, old) in origins.items())
     row = f"greatest({_place(names, 's')}, {_place(names, 't')})"
-    marks = f"map_filter(map({', '.join(origins)}), (name, place) -> place < {row})"
-    older = {**values, **kept, quoted(UNAVAILABLE): f"IF(s.{quoted(UNAVAILABLE)} IS NULL, NULL, {marks})"}
+    marks = f"map_filter(map({pairs}), (name, place) -> place < {row})"
+    older = {**values, **chosen, quoted(UNAVAILABLE): f"IF(s.{quoted(UNAVAILABLE)} IS NULL, NULL, {marks})"}
     if not marked:
         return RowChanges(older)
-    condition = f"t.{quoted(UNAVAILABLE)} IS NOT NULL AND ({' OR '.join(later)})"
-    return RowChanges(older, condition, {**kept, quoted(UNAVAILABLE): marks})
+    condition = f"t.{quoted(UNAVAILABLE)} IS NOT NULL AND ({' OR '.join(is_later.values())})"
+    return RowChanges(older, condition, {**chosen, quoted(UNAVAILABLE): marks})
 
 
 def _origin(name: str, columns: Sequence[str], side: str, *, marked: bool = True) -> str:

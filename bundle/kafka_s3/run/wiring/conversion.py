@@ -30,7 +30,6 @@ from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope, J
 from kafka_s3.connect.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.connect.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.connect.converters.whole_records import KafkaStruct, RecordConverter, RecordDecoder
-from kafka_s3.connect.naming.state_terms import key_terms
 from kafka_s3.connect.registry.options import Framing, SubjectNameStrategy, strategy_of, subject
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
@@ -67,7 +66,6 @@ def record_converters(
     stores = stored(settings)
     tombstones = settings.text("behavior.on.null.values").lower() == "write"
     text_keys = settings.text("key.converter") == "string"
-    exact_keys = settings.flag("state.enable") and any(one.of_record for one in key_terms(settings.names("state.key")))
     envelopes = settings.flag("header.converter.schemas.enable")
     header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
@@ -78,9 +76,7 @@ def record_converters(
         chain = replace(chain, reads=chain.reads | placing) if chain is not None else Chain((), placing)
 
     def made(topic_partition: TopicPartition) -> RecordDecoder:
-        metadata = (
-            KafkaStruct(topic_partition, text_keys, exact_keys) if settings.flag("record.metadata.enable") else None
-        )
+        metadata = KafkaStruct(topic_partition, text_keys) if settings.flag("record.metadata.enable") else None
         topic = topic_partition.topic
         converter = RecordConverter(
             value(topic),

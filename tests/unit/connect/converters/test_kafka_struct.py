@@ -73,8 +73,9 @@ def test_values_without_fields_or_with_that_field_are_dead_letters(format_of: di
     assert len([key for key in world.store.objects if key.startswith("topics/")]) == 1
 
 
-def test_keys_that_are_not_utf_8_stay_apart() -> None:
-    world = World({**ON, **STRINGS, **INFERRED})
+def test_keys_that_are_not_utf_8_stay_apart_also_in_a_state_table() -> None:
+    state = {"state.enable": "true", "state.table": "main.now.orders", "state.run.on": "job"}
+    world = World({**ON, **STRINGS, **INFERRED, **state})
     world.start()
     for n, raw in enumerate((b"a", b"\xff", b"\xfe", "\ufffd".encode())):
         world.kafka.add(ORDERS, MemoryRecord(n, START_MS, raw, b'{"n": %d}' % n))
