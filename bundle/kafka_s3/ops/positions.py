@@ -212,7 +212,8 @@ def write_positions(
     """Claims the log and moves the frontiers with one entry, which it gives; None where all are there already.
 
     An offset keeps what the log knows beside the frontier, a Progress replaces it. `check` may refuse, by what it raises, the state in
-    which the log was claimed: no driver changes that any more. Raises CommitError, SourceError, TopicRecreated.
+    which the log was claimed: no driver changes that any more. Raises CommitError, SourceError, TopicRecreated; ConfigError for a position
+    after the offset at which a log was cut.
     """
     cluster = brokers.cluster_id()
     topics = brokers.describe(sorted({tp.topic for tp in positions}))
@@ -223,6 +224,7 @@ def write_positions(
     state = log.state
     if check is not None:
         check(state)
+    _check_cuts(targets, state, brokers)
     moves = moves_to(state, targets | _undivided(log, targets, brokers))
     if not moves:
         return None
@@ -270,6 +272,19 @@ def _undivided(log: CommitLog, targets: Mapping[TopicPartition, int], brokers: B
                 f"Take {file.last_offset + 1}, where the next object begins.",
             )
     return found
+
+
+def _check_cuts(targets: Mapping[TopicPartition, int], state: LogState, brokers: Brokers) -> None:
+    """Refuse positions after the offset at which a log was cut: the records between are others than those that the log has claimed."""
+    known = {
+        tp: LogEnd(state.progress[tp].frontier, state.progress[tp].leader_epoch)
+        for tp in targets
+        if tp in state.progress and state.progress[tp].leader_epoch is not None
+    }
+    for tp, cut in brokers.cut_before(known).items():
+        if targets[tp] > cut:
+            rule = f"is after offset {cut}, at which the log of {tp} was cut: Kafka has other records from there on."
+            raise _wrong(f"position of {tp}", str(targets[tp]), rule, f"Set {cut}, or a smaller offset.")
 
 
 def _cuts_of(wanted: Mapping[TopicPartition, Progress], state: LogState, brokers: Brokers) -> dict[TopicPartition, int]:

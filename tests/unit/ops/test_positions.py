@@ -137,6 +137,15 @@ def test_going_back_is_no_gap_and_writes_the_records_again() -> None:
     assert [key[-6:-5] for key in world.numbers()] == ["0", "2", "4", "3", "5"]
 
 
+def test_a_position_after_the_offset_at_which_a_log_was_cut_is_refused() -> None:
+    world = world_at_work()
+    world.kafka.cut(ORDERS, at=3)
+    world.add(range(3, 9))
+    with pytest.raises(ConfigError, match=r"'5'.* is after offset 3, at which the log of orders-0 was cut.* Set 3, or"):
+        write_positions(world.log(), world.kafka, {ORDERS: 5})
+    assert write_positions(world.log(), world.kafka, {ORDERS: 3}) is not None
+
+
 def test_a_running_driver_is_fenced_by_a_move() -> None:
     world = world_at_work()
     write_positions(world.log(), world.kafka, {ORDERS: 7})
