@@ -39,6 +39,7 @@ $(READY): requirements.txt requirements-java.txt pyproject.toml bundle/pyproject
 	@echo "Setting up .venv (once; about two minutes with an empty pip cache)"
 	$(PYTHON) -m venv --clear .venv
 	$(PIP) --no-compile --require-hashes -r requirements.txt
+	rm -rf bundle/*.egg-info  # an earlier version's would still be read: bundle/ is on the path
 	$(PIP) --editable . --editable bundle
 	@$(BIN)/python -c 'from kafka_s3.run.java.java import find_java; find_java()' 2>/dev/null \
 	  || $(PIP) --no-compile --require-hashes -r requirements-java.txt
