@@ -11,7 +11,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.model.errors import StorageError, TableError, TableUnavailable
-from kafka_s3.model.protocols import Observer
+from kafka_s3.model.protocols import join_observers
 from kafka_s3.store.memory import MemoryStore
 
 MINUTE_MS = 60_000
@@ -69,7 +69,7 @@ class World:
 def world_of(*followers: Scripted | Tables) -> World:
     clock, warnings = [1_000_000], list[str]()
 
-    class Listening(Observer):
+    class Listening:
         def follower_warned(self, text: str) -> None:
             warnings.append(text)
 
@@ -78,7 +78,7 @@ def world_of(*followers: Scripted | Tables) -> World:
             follower.clock = clock
     log = CommitLog(MemoryStore(), StatePaths("_kafka_s3", "orders"), clock_ms=lambda: clock[0])
     log.load()
-    return World(Followers(followers, Listening()), log, clock, warnings)
+    return World(Followers(followers, join_observers(Listening())), log, clock, warnings)
 
 
 def test_an_error_is_a_warning_once_and_again_only_when_it_changes_or_comes_back() -> None:
