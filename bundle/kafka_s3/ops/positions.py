@@ -276,12 +276,8 @@ def _undivided(log: CommitLog, targets: Mapping[TopicPartition, int], brokers: B
 
 def _check_cuts(targets: Mapping[TopicPartition, int], state: LogState, brokers: Brokers) -> None:
     """Refuse positions after the offset at which a log was cut: the records between are others than those that the log has claimed."""
-    known = {
-        tp: LogEnd(state.progress[tp].frontier, state.progress[tp].leader_epoch)
-        for tp in targets
-        if tp in state.progress and state.progress[tp].leader_epoch is not None
-    }
-    for tp, cut in brokers.cut_before(known).items():
+    frontiers = {tp: state.frontier[tp] for tp in targets if tp in state.progress}
+    for tp, cut in _cuts_before(frontiers, state, brokers).items():
         if targets[tp] > cut:
             rule = f"is after offset {cut}, at which the log of {tp} was cut: Kafka has other records from there on."
             raise _wrong(f"position of {tp}", str(targets[tp]), rule, f"Set {cut}, or a smaller offset.")
@@ -289,12 +285,18 @@ def _check_cuts(targets: Mapping[TopicPartition, int], state: LogState, brokers:
 
 def _cuts_of(wanted: Mapping[TopicPartition, Progress], state: LogState, brokers: Brokers) -> dict[TopicPartition, int]:
     """Return from where on logs hold other records than dead letters and erased offsets that are known."""
+    ends = {tp: max(one.recorded.until, state.erased.get(tp, OffsetSet()).until) for tp, one in wanted.items()}
+    return _cuts_before(ends, state, brokers)
+
+
+def _cuts_before(offsets: Mapping[TopicPartition, int], state: LogState, brokers: Brokers) -> dict[TopicPartition, int]:
+    """Return where logs were cut before these offsets, since the leader epochs that the commit log knows."""
     known = {
-        tp: LogEnd(max(one.recorded.until, state.erased.get(tp, OffsetSet()).until), state.progress[tp].leader_epoch)
-        for tp, one in wanted.items()
-        if tp in state.progress and state.progress[tp].leader_epoch is not None
+        tp: LogEnd(offset, state.progress[tp].leader_epoch)
+        for tp, offset in offsets.items()
+        if offset and tp in state.progress and state.progress[tp].leader_epoch is not None
     }
-    return dict(brokers.cut_before({tp: end for tp, end in known.items() if end.offset}))
+    return dict(brokers.cut_before(known))
 
 
 def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *, sink: str) -> None:
